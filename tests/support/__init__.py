@@ -1,0 +1,1 @@
+"""What the tests stand on: settings, databases, browser, rule table. No test data, no domain code."""

@@ -1,0 +1,29 @@
+"""The product's settings on a test database: SQLite, or the one that TEST_DATABASE_URL names."""
+
+import os
+
+os.environ.setdefault("SECRET_KEY", "only-for-tests")
+
+from weave_admin.settings import *  # noqa: F403
+from weave_admin.settings import STORAGES, VAR_DIR, database
+
+_url = os.environ.get("TEST_DATABASE_URL", "")
+DATABASES = {"default": database(_url or "sqlite:///unused")}
+if not _url:
+    # A file and not memory, so that several connections, threads and processes meet in it. One for each process:
+    # runs side by side do not share it.
+    _folder = VAR_DIR / "test"
+    _folder.mkdir(exist_ok=True)
+    DATABASES["default"]["NAME"] = str(_folder / f"unused-{os.getpid()}.sqlite3")
+    DATABASES["default"]["TEST"] = {"NAME": str(_folder / f"{os.getpid()}.sqlite3")}
+    # Nobody needs a test database after a power failure.
+    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF"
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# The manifest exists after collectstatic only, which tests do not run.
+STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+WHITENOISE_AUTOREFRESH = True
+# A message that a test did not ask for would start work behind its back.
+CELERY_BROKER_URL = "memory://"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, str] = {}
+LOGGING_CONFIG = None  # records reach pytest's own capture, unformatted
