@@ -1,15 +1,7 @@
 """The 35 entities by topic. Chinese comments come from the catalogue in docs/entities.txt."""
 
-from recovery.models.tenancy import Application, ApplicationQuota, Credential, Namespace, Queue, QueueQuota, QuotaHold
-from recovery.models.pulse import (
-    ExecutionAudit,
-    ExecutionPermit,
-    ResultEvent,
-    ResultStream,
-    Task,
-    TaskAttempt,
-    TaskResult,
-)
+from recovery.models.access import NamespaceGroupGrant, NamespaceUserGrant, QueueGroupGrant, QueueUserGrant
+from recovery.models.console import RunnerBeat
 from recovery.models.definition import DefinitionQueue, DefinitionVersion, StepDefinition, WorkflowDefinition
 from recovery.models.instance import (
     ActivationTask,
@@ -19,6 +11,17 @@ from recovery.models.instance import (
     WorkflowInstance,
     WorkflowStep,
 )
+from recovery.models.management import ManagementOperation, OperationReceipt, WorkflowAudit
+from recovery.models.pulse import (
+    ExecutionAudit,
+    ExecutionPermit,
+    ResultEvent,
+    ResultStream,
+    Task,
+    TaskAttempt,
+    TaskResult,
+)
+from recovery.models.tenancy import Application, ApplicationQuota, Credential, Namespace, Queue, QueueQuota, QuotaHold
 from recovery.models.waiting import (
     InboxEvent,
     PollBudget,
@@ -29,9 +32,6 @@ from recovery.models.waiting import (
     StepClock,
     WaitState,
 )
-from recovery.models.management import ManagementOperation, OperationReceipt, WorkflowAudit
-from recovery.models.access import NamespaceGroupGrant, NamespaceUserGrant, QueueGroupGrant, QueueUserGrant
-from recovery.models.console import RunnerBeat
 
 __all__ = [
     "NamespaceGroupGrant",

@@ -1,0 +1,112 @@
+"""What a definition pins about content: JSON Schemas, query outcome maps and input templates.
+
+Schemas never fetch anything: a reference outside of its own document is refused when the definition is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+from jsonpointer import JsonPointer, JsonPointerException
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from recovery import exact_json
+
+
+def _is_integer(checker: Any, value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(checker: Any, value: Any) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+_CHECKER = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+_Validator = extend(Draft202012Validator, type_checker=_CHECKER)
+
+
+def schema_problem(schema: Any) -> str | None:
+    """Why a value is no JSON Schema (2020-12) that can be pinned; None when it is one."""
+    try:
+        _Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"{error.json_path}: {error.message}"[:500]
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            return f"$ref {reference[:200]!r} leads outside of the schema"
+    return None
+
+
+def _references(schema: Any) -> list[str]:
+    found, stack = [], [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            found += [item[name] for name in ("$ref", "$dynamicRef") if isinstance(item.get(name), str)]
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return found
+
+
+def violation(schema: Any, value: Any) -> str | None:
+    """What of a value breaks a schema (path and sentence, at most 500 characters); None when it satisfies it."""
+    try:
+        error = jsonschema.exceptions.best_match(_Validator(schema, registry=Registry()).iter_errors(value))
+    except (ArithmeticError, Unresolvable, RecursionError) as failure:
+        return f"the schema cannot decide on this value: {type(failure).__name__}"
+    return None if error is None else f"{error.json_path}: {error.message}"[:500]
+
+
+def outcome(outcome_map: Mapping[str, Any], payload: Any) -> str | None:
+    """What a query's answer means by the pinned map: PENDING, SUCCEEDED or FAILED; None outside of the map (B3)."""
+    try:
+        found = JsonPointer(outcome_map["pointer"]).resolve(payload)
+    except JsonPointerException:
+        return None
+    token = exact_json.canonical(found)
+    for meaning in ("PENDING", "SUCCEEDED", "FAILED"):
+        if token in {exact_json.canonical(value) for value in outcome_map.get(meaning, ())}:
+            return meaning
+    return None
+
+
+class Unresolved(ValueError):
+    """A template names something that is not there; the message is the reference."""
+
+
+def fill(template: Any, known: Mapping[str, Any]) -> Any:
+    """Replaces each {"$from": "/pointer"} of a template by what the pointer finds in `known`.
+
+    `known`: {"instance": {"input": ...}, "steps": {key: {"output": ...}}}. Raises Unresolved.
+    """
+    if isinstance(template, dict):
+        if set(template) == {"$from"}:
+            try:
+                return JsonPointer(template["$from"]).resolve(known)
+            except JsonPointerException:
+                raise Unresolved(str(template["$from"])) from None
+        return {name: fill(member, known) for name, member in template.items()}
+    if isinstance(template, list):
+        return [fill(item, known) for item in template]
+    return template
+
+
+def sources(template: Any) -> list[str]:
+    """Every pointer that a template names, for the check at publishing."""
+    if isinstance(template, dict):
+        if set(template) == {"$from"}:
+            return [template["$from"]]
+        return [pointer for member in template.values() for pointer in sources(member)]
+    if isinstance(template, list):
+        return [pointer for item in template for pointer in sources(item)]
+    return []

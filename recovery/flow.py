@@ -1,0 +1,116 @@
+"""Plain writes on an instance's flow that operations and engine share. The instance and its gate must be locked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import Max
+
+from recovery.models import (
+    ActivationTask,
+    ApplicationQuota,
+    InstanceGate,
+    QueueQuota,
+    QuotaHold,
+    RootContinuation,
+    StepCheckpoint,
+    StepClock,
+    Task,
+    WorkflowInstance,
+)
+from recovery.states import (
+    CheckpointStatus,
+    ClockKind,
+    ClockStatus,
+    ContinuationKind,
+    ContinuationStatus,
+    GateState,
+    InstanceStatus,
+)
+from recovery.writes import change, change_all, change_where, insert
+
+
+def set_gate(gate: InstanceGate, state: GateState) -> None:
+    """Opens or closes the gate; each change is a new generation, saying it again changes nothing."""
+    if gate.state != state:
+        change(gate, state=state, generation=gate.generation + 1)
+
+
+def continue_root(instance: WorkflowInstance, kind: ContinuationKind, now: datetime) -> RootContinuation:
+    """Tells the scheduler that it owes the instance something."""
+    last = RootContinuation.objects.filter(instance_id=instance.pk).aggregate(last=Max("sequence"))["last"] or 0
+    row = RootContinuation(
+        instance=instance, sequence=last + 1, kind=kind, status=ContinuationStatus.PENDING, created_at=now
+    )
+    insert(row)
+    return row
+
+
+def raise_review(instance: WorkflowInstance, gate: InstanceGate, reason: str, now: datetime) -> None:
+    """B5: closes the gate, says why and since when, sets clocks for next rounds aside. The first reason stands.
+
+    Does not raise the instance's revision: the caller does, once for the fact that it records.
+    """
+    if instance.status == InstanceStatus.NEEDS_REVIEW:
+        return
+    change(instance, status=InstanceStatus.NEEDS_REVIEW, review_reason=reason, review_since=now)
+    set_gate(gate, GateState.CLOSED)
+    set_rounds_aside(instance.pk)
+
+
+def set_rounds_aside(instance_id: str) -> None:
+    """B5: a closed gate sets the clocks for next rounds aside; they are armed again from `next_poll_at`."""
+    rows = StepClock.objects.filter(instance_id=instance_id, kind=ClockKind.NEXT_ROUND, status=ClockStatus.ARMED)
+    change_where(rows, status=ClockStatus.CANCELLED)
+
+
+def close_activation(activation_ids: Iterable[str], now: datetime) -> None:
+    """An activation owes nothing any more: its armed clocks are set aside, its open checkpoints closed."""
+    keys = sorted(activation_ids)
+    clocks = StepClock.objects.filter(activation_id__in=keys, status=ClockStatus.ARMED)
+    change_where(clocks, status=ClockStatus.CANCELLED)
+    checkpoints = StepCheckpoint.objects.filter(activation_id__in=keys, status=CheckpointStatus.OPEN)
+    change_where(checkpoints, status=CheckpointStatus.CLOSED, closed_at=now)
+
+
+def take_hold(task: Task, application: ApplicationQuota, queue: QueueQuota, now: datetime) -> None:
+    """Counts a new task against both quotas and writes the hold behind the counters. Both rows are locked.
+
+    The caller has checked `has_room`.
+    """
+    change(application, open_tasks=application.open_tasks + 1)
+    change(queue, open_tasks=queue.open_tasks + 1)
+    insert(QuotaHold(application_id=task.application_id, queue_id=task.queue_id, task=task, held_at=now))
+
+
+def has_room(application: ApplicationQuota, queue: QueueQuota) -> bool:
+    return application.open_tasks < application.max_open_tasks and queue.open_tasks < queue.max_open_tasks
+
+
+def give_back(
+    task_ids: Sequence[str], application: ApplicationQuota, queues: Iterable[QueueQuota], now: datetime
+) -> None:
+    """Gives back the open holds of settled tasks, and their counts. Quota rows are locked; twice changes nothing."""
+    holds = list(QuotaHold.objects.filter(task_id__in=sorted(task_ids), released_at=None).order_by("pk"))
+    if not holds:
+        return
+    change_all(holds, released_at=now)
+    change(application, open_tasks=application.open_tasks - len(holds))
+    for queue in queues:
+        if count := sum(hold.queue_id == queue.queue_id for hold in holds):
+            change(queue, open_tasks=queue.open_tasks - count)
+
+
+def own_task(task: Task, activation_id: str, round_number: int = 0) -> ActivationTask:
+    """The reverse half of `Task.owner_activation`; both must agree (G11). Not inserted yet."""
+    return ActivationTask(activation_id=activation_id, task=task, round=round_number)
+
+
+def enqueue(
+    task: Task, application: ApplicationQuota, queue: QueueQuota, now: datetime, *, round_number: int = 0
+) -> None:
+    """Inserts a new QUEUED task with its owner's half, its hold and its counts. The caller has checked `has_room`."""
+    insert(task)
+    insert(own_task(task, task.owner_activation_id, round_number))
+    take_hold(task, application, queue, now)

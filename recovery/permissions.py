@@ -1,0 +1,182 @@
+"""The only place that knows guardian: who may see, who may do.
+
+A right counts when it was granted explicitly on the namespace (or queue), to the person or to one of their groups, and
+has not ended at this moment. Being superuser or staff grants nothing (G2); guardian's own `has_perm` would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from recovery import clock
+from recovery.errors import NotFound, PermissionDenied
+from recovery.models import (
+    Namespace,
+    NamespaceGroupGrant,
+    NamespaceUserGrant,
+    Queue,
+    QueueGroupGrant,
+    QueueUserGrant,
+)
+from recovery.states import TenantStatus
+
+READ = "workflows:read"
+START = "workflows:start"
+RECOVER = "workflows:recover"
+PAUSE = "workflows:pause"
+CANCEL = "workflows:cancel"
+PUBLISH = "definitions:publish"
+SEND_SIGNALS = "signals:send"
+WORK = "tasks:work"
+REVIEW_TASKS = "tasks:review"
+CANCEL_TASKS = "tasks:cancel"
+ATTACH_EVIDENCE = "evidence:attach"
+READ_EVIDENCE = "evidence:read"
+READ_AUDIT = "audit:read"
+ADMINISTER = "access:admin"
+USE_QUEUE = "queues:use"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Who acts, and in which namespace. Made from a session or a credential, never from a command (G1)."""
+
+    user_id: int
+    username: str
+    namespace_id: str
+    application_id: str | None = None
+    """Where the credential is limited to one application."""
+    credential_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What one person may do in one namespace at one moment. `queues`: ids with `queues:use`."""
+
+    namespace_id: str
+    permissions: frozenset[str]
+    queues: frozenset[str]
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions
+
+    def missing_queues(self, queue_ids: Iterable[str]) -> list[str]:
+        return sorted(set(queue_ids) - self.queues)
+
+
+def _counting(now: datetime) -> Q:
+    """Grants that count at `now`. An end is enforced here, at the moment of use, not by a clean-up."""
+    return Q(expires_at=None) | Q(expires_at__gt=now)
+
+
+def _held(user_id: int, now: datetime) -> tuple[QuerySet[Any], QuerySet[Any]]:
+    """The codenames on namespaces and on queues that count for one active person, each row (codename, object id)."""
+    counts = _counting(now)
+    own = counts & Q(user_id=user_id, user__is_active=True)
+    through_group = counts & Q(group__user=user_id, group__user__is_active=True)
+    row = ("permission__codename", "content_object_id")
+    namespaces = NamespaceUserGrant.objects.filter(own).values_list(*row)
+    namespaces = namespaces.union(NamespaceGroupGrant.objects.filter(through_group).values_list(*row))
+    queues = QueueUserGrant.objects.filter(own).values_list(*row)
+    queues = queues.union(QueueGroupGrant.objects.filter(through_group).values_list(*row))
+    return namespaces, queues
+
+
+def rights_of(user_id: int, namespace_id: str) -> Rights:
+    """All rights of a person in a namespace, in one statement. A suspended namespace grants nothing but reading."""
+    namespaces, queues = _held(user_id, clock.now())
+    permissions, usable = set(), set()
+    for codename, object_id in namespaces.union(queues):
+        if codename == USE_QUEUE:
+            usable.add(object_id)
+        elif object_id == namespace_id:
+            permissions.add(codename)
+    return Rights(namespace_id, frozenset(permissions), frozenset(usable))
+
+
+def namespaces_where(user_id: int, permission: str) -> list[str]:
+    """The ids of the namespaces on which a person holds a permission now. Lists and single checks share this rule."""
+    namespaces, _queues = _held(user_id, clock.now())
+    return sorted({object_id for codename, object_id in namespaces if codename == permission})
+
+
+def require(actor: Actor, permission: str, *, queue_ids: Iterable[str] = ()) -> Rights:
+    """Checks one right and the queues it needs; answers all rights.
+
+    Raises NotFound where the person may not even read the namespace, PermissionDenied where a right or a queue is
+    missing or where the namespace is suspended. Not for the worker protocol: a worker need not read workflows.
+    """
+    rights = rights_of(actor.user_id, actor.namespace_id)
+    if not rights.may(READ):
+        raise NotFound(_("There is nothing here that you may see."))
+    return _check(actor, rights, permission, queue_ids)
+
+
+def require_work(actor: Actor, permission: str, *, queue_ids: Iterable[str] = ()) -> Rights:
+    """As `require`, for callers that need not see workflows: workers and senders of signals."""
+    rights = rights_of(actor.user_id, actor.namespace_id)
+    return _check(actor, rights, permission, queue_ids)
+
+
+def _check(actor: Actor, rights: Rights, permission: str, queue_ids: Iterable[str]) -> Rights:
+    if not rights.may(permission):
+        raise PermissionDenied(
+            _("The right %(right)s on this namespace is missing. Somebody with access:admin can grant it.")
+            % {"right": permission},
+            rule="G2",
+        )
+    if missing := rights.missing_queues(queue_ids):
+        names = ", ".join(Queue.objects.filter(pk__in=missing).order_by("name").values_list("name", flat=True))
+        raise PermissionDenied(
+            _("queues:use is missing on: %(queues)s. Somebody with access:admin can grant it.") % {"queues": names},
+            rule="G2",
+        )
+    return rights
+
+
+def require_active(namespace: Namespace, application: Any | None = None) -> None:
+    """G1: a suspended namespace or application decides nothing. Raises PermissionDenied."""
+    if namespace.status != TenantStatus.ACTIVE:
+        raise PermissionDenied(_("The namespace is suspended."), rule="G1")
+    if application is not None and application.status != TenantStatus.ACTIVE:
+        raise PermissionDenied(_("The application is suspended."), rule="G1")
+
+
+def actor_of(user: Any, namespace_id: str) -> Actor:
+    """The actor of a signed-in session, in the namespace of what the URL names (G1)."""
+    return Actor(user_id=user.pk, username=user.get_username(), namespace_id=namespace_id)
+
+
+def grant(
+    grantee: Any,
+    permission: str,
+    target: Namespace | Queue,
+    *,
+    by: str,
+    reason: str,
+    expires_at: datetime | None = None,
+) -> None:
+    """Gives a user or a group a permission on a namespace or queue, or changes the end of a grant they hold."""
+    from django.contrib.auth.models import Permission
+
+    to_user = isinstance(grantee, get_user_model())
+    on_queue = isinstance(target, Queue)
+    model: Any = (
+        (QueueUserGrant if to_user else QueueGroupGrant)
+        if on_queue
+        else (NamespaceUserGrant if to_user else NamespaceGroupGrant)
+    )
+    codename = Permission.objects.get(content_type__app_label="recovery", codename=permission)
+    model.objects.update_or_create(
+        **{"user" if to_user else "group": grantee},
+        permission=codename,
+        content_object=target,
+        defaults={"expires_at": expires_at, "granted_by": by, "reason": reason, "created_at": clock.now()},
+    )
