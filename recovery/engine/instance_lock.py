@@ -1,0 +1,63 @@
+"""The full lock order down to an instance's gate, in one place (G7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from recovery import clock, definitions
+from recovery.definitions import Definition
+from recovery.locks import Locks
+from recovery.models import ApplicationQuota, InstanceGate, ManagementOperation, QueueQuota, WorkflowInstance
+from recovery.states import GateState
+from recovery.writes import change
+
+
+@dataclass(frozen=True)
+class Locked:
+    """An instance with everything that is locked before its children. `now`: read once, after the last of them."""
+
+    application: ApplicationQuota
+    operation: ManagementOperation | None
+    queues: list[QueueQuota]
+    instance: WorkflowInstance
+    gate: InstanceGate
+    definition: Definition
+    now: datetime
+
+    def queue(self, queue_id: str | None) -> QueueQuota:
+        """The quota row of one of the pinned queues."""
+        return next(quota for quota in self.queues if quota.queue_id == queue_id)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new work may be granted to the instance."""
+        return self.gate.state == GateState.OPEN
+
+
+def lock_application(locks: Locks, application_id: str) -> ApplicationQuota:
+    """The first lock of the full order. It is really changed: a lock that is only read protects nothing on Galera."""
+    key = ApplicationQuota.objects.values_list("pk", flat=True).get(application_id=application_id)
+    quota = locks.row(ApplicationQuota, key)
+    change(quota, lock_seq=quota.lock_seq + 1)
+    return quota
+
+
+def lock_instance(
+    locks: Locks, instance_id: str, *, operation: Callable[[], ManagementOperation] | None = None
+) -> Locked:
+    """Locks application quota, (the operation key,) pinned queues, instance and gate, in this order.
+
+    `operation` claims the key of a keyed call, at its place in the order. Raises WorkflowInstance.DoesNotExist.
+    """
+    row = WorkflowInstance.objects.values_list("application_id", "definition_version_id").get(pk=instance_id)
+    application_id, version_id = row  # they never change
+    definition = definitions.load(version_id)
+    gate_id = InstanceGate.objects.values_list("pk", flat=True).get(instance_id=instance_id)
+    application = lock_application(locks, application_id)
+    claimed = operation() if operation else None
+    queues = locks.rows(QueueQuota, definition.quota_ids)
+    instance = locks.row(WorkflowInstance, instance_id)
+    gate = locks.row(InstanceGate, gate_id)
+    return Locked(application, claimed, queues, instance, gate, definition, clock.now())
