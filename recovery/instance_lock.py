@@ -36,10 +36,9 @@ class Locked:
         return self.gate.state == GateState.OPEN
 
 
-def lock_application(locks: Locks, application_id: str) -> ApplicationQuota:
+def lock_application(locks: Locks, quota_id: str) -> ApplicationQuota:
     """The first lock of the full order. It is really changed: a lock that is only read protects nothing on Galera."""
-    key = ApplicationQuota.objects.values_list("pk", flat=True).get(application_id=application_id)
-    quota = locks.row(ApplicationQuota, key)
+    quota = locks.row(ApplicationQuota, quota_id)
     change(quota, lock_seq=quota.lock_seq + 1)
     return quota
 
@@ -51,11 +50,11 @@ def lock_instance(
 
     `operation` claims the key of a keyed call, at its place in the order. Raises WorkflowInstance.DoesNotExist.
     """
-    row = WorkflowInstance.objects.values_list("application_id", "definition_version_id").get(pk=instance_id)
-    application_id, version_id = row  # they never change
+    # Keys that never change, in one statement; what may change is read under its lock.
+    keys = ("definition_version_id", "application__applicationquota__pk", "instancegate__pk")
+    version_id, quota_id, gate_id = WorkflowInstance.objects.values_list(*keys).get(pk=instance_id)
     definition = definitions.load(version_id)
-    gate_id = InstanceGate.objects.values_list("pk", flat=True).get(instance_id=instance_id)
-    application = lock_application(locks, application_id)
+    application = lock_application(locks, quota_id)
     claimed = operation() if operation else None
     queues = locks.rows(QueueQuota, definition.quota_ids)
     instance = locks.row(WorkflowInstance, instance_id)
