@@ -39,6 +39,15 @@ class Spec:
         return self.kind in LEAVES
 
     @property
+    def priority(self) -> int:
+        return int(self.policy.get("priority", 0))
+
+    @property
+    def task_policy(self) -> dict[str, Any]:
+        """The part of the policy that is pinned on each task: which errors are retried, and after how long."""
+        return {name: self.policy[name] for name in ("retryable_errors", "backoff_ms") if name in self.policy}
+
+    @property
     def fails_workflow(self) -> bool:
         """`on_failure: FAIL` (B3)."""
         return self.policy.get("on_failure", "REVIEW") == "FAIL"
