@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Max
 
+from recovery import audit
 from recovery.models import (
     ActivationTask,
     ApplicationQuota,
@@ -30,6 +31,9 @@ from recovery.states import (
 )
 from recovery.writes import change, change_all, change_where, insert
 
+PLATFORM = "platform"
+"""The actor in audits of what no person decided."""
+
 
 def set_gate(gate: InstanceGate, state: GateState) -> None:
     """Opens or closes the gate; each change is a new generation, saying it again changes nothing."""
@@ -48,13 +52,18 @@ def continue_root(instance: WorkflowInstance, kind: ContinuationKind, now: datet
 
 
 def raise_review(instance: WorkflowInstance, gate: InstanceGate, reason: str, now: datetime) -> None:
-    """B5: closes the gate, says why and since when, sets clocks for next rounds aside. The first reason stands.
+    """B5: closes the gate, says why and since when, sets clocks for next rounds aside, audits. The first reason stands.
 
     Does not raise the instance's revision: the caller does, once for the fact that it records.
     """
     if instance.status == InstanceStatus.NEEDS_REVIEW:
         return
-    change(instance, status=InstanceStatus.NEEDS_REVIEW, review_reason=reason, review_since=now)
+    before = {"status": instance.status, "gate": gate.state}
+    after = {"status": InstanceStatus.NEEDS_REVIEW, "gate": GateState.CLOSED, "review_reason": reason}
+    head = audit.append(
+        instance, actor=PLATFORM, action="raise_review", reason=reason, before=before, after=after, now=now
+    )[1]
+    change(instance, status=InstanceStatus.NEEDS_REVIEW, review_reason=reason, review_since=now, audit_head=head)
     set_gate(gate, GateState.CLOSED)
     set_rounds_aside(instance.pk)
 
