@@ -28,6 +28,7 @@ from recovery.states import (
     ContinuationStatus,
     GateState,
     InstanceStatus,
+    StopKind,
 )
 from recovery.writes import change, change_all, change_where, insert
 
@@ -64,6 +65,19 @@ def raise_review(instance: WorkflowInstance, gate: InstanceGate, reason: str, no
         instance, actor=PLATFORM, action="raise_review", reason=reason, before=before, after=after, now=now
     )[1]
     change(instance, status=InstanceStatus.NEEDS_REVIEW, review_reason=reason, review_since=now, audit_head=head)
+    set_gate(gate, GateState.CLOSED)
+    set_rounds_aside(instance.pk)
+
+
+def intend_stop(instance: WorkflowInstance, gate: InstanceGate, kind: StopKind) -> None:
+    """Records a stop intent; the first one stands (B13), and a review stays (B6). The gate closes.
+
+    Neither raises the revision nor writes the STOP continuation: the caller does, once for the fact that it records.
+    """
+    if instance.stop_kind is None:
+        change(instance, stop_kind=kind)
+    if instance.status == InstanceStatus.RUNNING:
+        change(instance, status=InstanceStatus.CANCELLING)
     set_gate(gate, GateState.CLOSED)
     set_rounds_aside(instance.pk)
 
