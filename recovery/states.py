@@ -188,6 +188,43 @@ class CheckpointStatus(Status):
     CLOSED = "CLOSED", _("Closed")
 
 
+class ReviewReason(Status):
+    """Why an instance or a step is in review."""
+
+    EXECUTION_UNKNOWN = "EXECUTION_UNKNOWN", _("The effect of an execution is unknown")
+    TASK_FAILED = "TASK_FAILED", _("A task failed")
+    TASK_CANCELLED = "TASK_CANCELLED", _("A task was cancelled before it started")
+    CONTRACT_VIOLATION = "CONTRACT_VIOLATION", _("An answer breaks the output contract")
+    REQUEST_FAILED = "REQUEST_FAILED", _("A query's request failed")
+    OUTCOME_FAILED = "OUTCOME_FAILED", _("A query was answered failed")
+    OUTCOME_INVALID = "OUTCOME_INVALID", _("A query was answered outside the map or the contract")
+    ROUNDS_EXHAUSTED = "ROUNDS_EXHAUSTED", _("A query used up its rounds")
+    QUERY_DEADLINE = "QUERY_DEADLINE", _("A query's deadline passed")
+    WAIT_EXPIRED = "WAIT_EXPIRED", _("A wait expired")
+    INPUT_UNRESOLVED = "INPUT_UNRESOLVED", _("A step's input could not be made")
+    INSTANCE_DEADLINE = "INSTANCE_DEADLINE", _("The instance's deadline passed")
+    SOURCE_CORRUPT = "SOURCE_CORRUPT", _("A result does not fit its source")
+    PROOF_MISMATCH = "PROOF_MISMATCH", _("The proof of a continued query does not fit")
+    HISTORY_INCONSISTENT = "HISTORY_INCONSISTENT", _("The history does not fit together")
+
+
+class Disposition(Status):
+    """What became of an inbox event or a signal; the last ones are of signals only."""
+
+    ADVANCED = "ADVANCED", _("Settled its step")
+    ROUND_PENDING = "ROUND_PENDING", _("Answered pending, next round planned")
+    REVIEW_RAISED = "REVIEW_RAISED", _("Raised the review")
+    RECORDED = "RECORDED", _("Recorded during a stop")
+    STALE_ACTIVATION = "STALE_ACTIVATION", _("Of an old activation")
+    STEP_ALREADY_SETTLED = "STEP_ALREADY_SETTLED", _("Its step was already settled")
+    SOURCE_CORRUPT = "SOURCE_CORRUPT", _("Does not fit its source")
+    MATCHED = "MATCHED", _("Matched the wait")
+    WAIT_CLOSED = "WAIT_CLOSED", _("Its wait was closed")
+    EXPIRED = "EXPIRED", _("Accepted after the wait's deadline")
+    CORRELATION_MISMATCH = "CORRELATION_MISMATCH", _("Name or correlation key differ")
+    CONTRACT_VIOLATION = "CONTRACT_VIOLATION", _("Breaks the signal contract")
+
+
 MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     "TenantStatus": {"ACTIVE": ("SUSPENDED",), "SUSPENDED": ("ACTIVE",)},
     "QueueStatus": {"OPEN": ("PAUSED",), "PAUSED": ("OPEN",)},
