@@ -95,38 +95,35 @@ def json_not_null(value: Any) -> Any:
     return json_value(value)
 
 
-def checked(check: Callable[[Any], Any]) -> Any:
-    """A dataclass field whose value has to pass `check`."""
-    return dataclasses.field(metadata={"check": check})
+def checked(check: Callable[[Any], Any], **default: Any) -> Any:
+    """A dataclass field whose value has to pass `check`; it may be missing where a `default` is given."""
+    return dataclasses.field(metadata={"check": check}, **default)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
-    """What all six operations take (G3)."""
-
-    expected_revision: str = checked(revision)
-    reason: str = checked(reason)
-    evidence_ref: str = checked(evidence_ref)
+class Document:
+    """A JSON object from outside, read field by field."""
 
     @classmethod
     def parse(cls, payload: Any) -> Self:
         """Reads a JSON object. Raises ValidationFailed with a list of sentences for each wrong field."""
         if not isinstance(payload, Mapping):
             raise ValidationFailed(_("The command has to be a JSON object."), rule="G3")
-        known = {field.name: field.metadata["check"] for field in dataclasses.fields(cls)}
+        known = {field.name: field for field in dataclasses.fields(cls)}
         problems: dict[str, list[str]] = {}
         values = {}
-        for field, check in known.items():
-            if field not in payload:
-                problems[field] = [_("This field is missing.")]
+        for name, field in known.items():
+            if name not in payload:
+                if field.default is dataclasses.MISSING:
+                    problems[name] = [_("This field is missing.")]
                 continue
             try:
-                values[field] = check(payload[field])
+                values[name] = field.metadata["check"](payload[name])
             except Invalid as error:
-                problems[field] = [str(error)]
-        for field in payload:
-            if field not in known:
-                problems[_printable(field)] = [_("There is no such field; remove it.")]
+                problems[name] = [str(error)]
+        for name in payload:
+            if name not in known:
+                problems[_printable(name)] = [_("There is no such field; remove it.")]
         if problems:
             fields = ", ".join(sorted(problems))
             raise ValidationFailed(
@@ -137,6 +134,15 @@ class Command:
     def content(self) -> dict[str, Any]:
         """The canonical content, for the command's digest and for what is audited."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Document):
+    """What all six operations take (G3)."""
+
+    expected_revision: str = checked(revision)
+    reason: str = checked(reason)
+    evidence_ref: str = checked(evidence_ref)
 
 
 def _printable(field: Any) -> str:
