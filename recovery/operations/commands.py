@@ -68,6 +68,16 @@ def name(value: Any) -> str:
     return value
 
 
+def label(value: Any, limit: int = 191) -> str:
+    """A name or a key that people choose; blanks count, nothing is trimmed."""
+    value = text(value, limit)
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise Invalid(_("The text holds a control character; remove it."))
+    if not value.strip():
+        raise Invalid(_("White space alone names nothing."))
+    return value
+
+
 def stated(value: Any) -> bool:
     """G13: a statement is the JSON literal true; it never replaces a check of the server."""
     if value is not True:
@@ -123,7 +133,7 @@ class Document:
                 problems[name] = [str(error)]
         for name in payload:
             if name not in known:
-                problems[_printable(name)] = [_("There is no such field; remove it.")]
+                problems[printable(name)] = [_("There is no such field; remove it.")]
         if problems:
             fields = ", ".join(sorted(problems))
             raise ValidationFailed(
@@ -145,7 +155,7 @@ class Command(Document):
     evidence_ref: str = checked(evidence_ref)
 
 
-def _printable(field: Any) -> str:
+def printable(field: Any) -> str:
     """A member's name as it can be shown: short, and without halves of characters."""
     return str(field).encode("utf-8", "backslashreplace").decode()[:128]
 
