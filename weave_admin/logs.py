@@ -52,5 +52,9 @@ def logging_settings(level: str) -> dict[str, Any]:
         "loggers": {
             "django": {"handlers": [], "level": level, "propagate": True},
             "django.server": {"handlers": [], "level": level, "propagate": True},
+            # One line a second for each sweep sent, received and done would hide everything else.
+            "celery.beat": {"level": "WARNING"},
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
         },
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import environ
 from csp.constants import NONE, SELF
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_lazy
 
 from weave_admin.databases import database
 from weave_admin.logs import logging_settings
@@ -20,6 +20,14 @@ VAR_DIR.mkdir(parents=True, exist_ok=True)
 DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(VAR_DIR / "secret_key")
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+
+# --- Processes that `manage.py serve` starts
+
+HOST = env.str("HOST", default="127.0.0.1")
+PORT = env.int("PORT", default=8000)
+WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
+WEB_THREADS = env.int("WEB_THREADS", default=8)
+WORKER_PROCESSES = env.int("WORKER_PROCESSES", default=2)
 
 # --- Application
 
@@ -73,11 +81,15 @@ TEMPLATES = [
 
 WEAVE_HANDLERS = env.list("WEAVE_HANDLERS", default=[])
 """Modules with in-process handlers (`@handler(...)`), imported by every worker."""
+WEAVE_HANDLER_QUEUES = env.list("WEAVE_HANDLER_QUEUES", default=["default"])
+"""The task queues whose handlers the worker `handlers` runs; each is a Celery queue of the same name."""
 
 # --- Database
 
 DATABASES = {"default": database(env.str("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'weave.sqlite3'}"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# Table and column comments are there for MariaDB; that SQLite leaves them out is no news at every start.
+SILENCED_SYSTEM_CHECKS = ["fields.W163", "models.W046"]
 
 # --- Accounts
 
@@ -145,7 +157,7 @@ EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"  # nothing is mai
 # --- Language and time
 
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LANGUAGES = [("en", gettext_lazy("English")), ("zh-hans", gettext_lazy("Simplified Chinese"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -155,13 +167,16 @@ TIME_ZONE = "UTC"
 BROKER_URL = env.str("BROKER_URL", default="")
 if BROKER_URL:
     CELERY_BROKER_URL = BROKER_URL
-    CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True} if BROKER_URL.startswith(("amqp", "pyamqp")) else {}
-    CELERY_TASK_DEFAULT_QUEUE_TYPE = "quorum"  # RabbitMQ's replicated queues; other brokers take no notice
+    if BROKER_URL.startswith(("amqp://", "amqps://")):
+        # Replicated queues, and a publish that returns only when they have the message.
+        CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}
+        CELERY_TASK_DEFAULT_QUEUE_TYPE = CELERY_TASK_CREATE_MISSING_QUEUE_TYPE = "quorum"
 else:
     _folder = VAR_DIR / "broker"
     for _name in ("messages", "control"):
         (_folder / _name).mkdir(parents=True, exist_ok=True)
     CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_TRANSPORT = "weave_admin.broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(_folder / "messages"),
         "data_folder_out": str(_folder / "messages"),

@@ -18,7 +18,7 @@ def test_another_connection_sees_what_this_one_committed() -> None:
 
 
 def _guarded_row() -> None:
-    """A row with nothing in it but what NOT NULL asks for, written past the models: only the triggers are of interest."""
+    """A row of nonsense, written past the models: only the triggers are of interest."""
     with connection.cursor() as cursor:
         columns = connection.introspection.get_table_description(cursor, GUARDED)
         names = [connection.ops.quote_name(column.name) for column in columns]

@@ -25,5 +25,6 @@ STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.st
 WHITENOISE_AUTOREFRESH = True
 # A message that a test did not ask for would start work behind its back.
 CELERY_BROKER_URL = "memory://"
+CELERY_BROKER_TRANSPORT = None
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, str] = {}
 LOGGING_CONFIG = None  # records reach pytest's own capture, unformatted
