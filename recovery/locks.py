@@ -74,8 +74,15 @@ TRIES = 6
 RETRYABLE = frozenset({1213, 1205, 1020, 1047, 1180, 2002, 2006, 2013})
 """MariaDB: deadlock, lock wait, record changed, node not ready, commit failed, connection refused, gone, lost."""
 
-DUPLICATE_OPERATION = "managementoperation_key"
-"""The unique key that two callers with one new operation key run into; the second one then finds the receipt."""
+DUPLICATES = (
+    # Two callers with one new operation key: the second one then finds the receipt. MariaDB names the constraint,
+    # SQLite the columns.
+    "managementoperation_key",
+    "recovery_managementoperation.operation_key",
+    # Two publishers of one new name: the second one then finds the row. SQLite's readers already exclude each other.
+    "workflowdefinition_namespace_name",
+)
+"""Unique keys that two callers may run into, where trying again finds what the first one wrote."""
 
 
 class LockOrderViolation(RuntimeError):
@@ -146,9 +153,8 @@ def transact(work: Callable[[Locks], T], *, before: Callable[[], T | None] = lam
 
 
 def is_contention(error: DatabaseError) -> bool:
-    """Whether trying again may help: contention, a lost connection, or two callers with one new operation key."""
+    """Whether trying again may help: contention, a lost connection, or two callers with one new key or name."""
     code = error.args[0] if error.args else None
     if code in RETRYABLE or "database is locked" in str(error):
         return True
-    # MariaDB names the constraint, SQLite the columns.
-    return DUPLICATE_OPERATION in str(error) or "recovery_managementoperation.operation_key" in str(error)
+    return any(name in str(error) for name in DUPLICATES)
