@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, connection, models, transaction
@@ -150,6 +151,29 @@ def transact(work: Callable[[Locks], T], *, before: Callable[[], T | None] = lam
                 raise
             connection.close_if_unusable_or_obsolete()
     raise Busy(_("The database was busy. Nothing was written by this call; repeat it with the same key."))
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Everything read inside is of one moment; nothing is locked and nothing can be written.
+
+    MariaDB: a read-only REPEATABLE READ transaction, whatever the connection's own level. SQLite: a deferred
+    transaction, because an immediate one would wait for every writer.
+    """
+    if connection.in_atomic_block:  # a caller's transaction already decides what is seen
+        yield
+    elif connection.vendor == "mysql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with transaction.atomic():
+            yield
+    else:
+        mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
+        try:
+            with transaction.atomic():
+                yield
+        finally:
+            connection.transaction_mode = mode
 
 
 def is_contention(error: DatabaseError) -> bool:

@@ -89,6 +89,19 @@ def _held(user_id: int, now: datetime) -> tuple[QuerySet[Any], QuerySet[Any]]:
     return namespaces, queues
 
 
+def all_rights(user_id: int) -> dict[str, Rights]:
+    """The rights of a person by namespace, where they have any, in one statement."""
+    namespaces, queues = _held(user_id, clock.now())
+    held: dict[str, set[str]] = {}
+    usable = set()
+    for codename, object_id in namespaces.union(queues):
+        if codename == USE_QUEUE:
+            usable.add(object_id)
+        else:
+            held.setdefault(object_id, set()).add(codename)
+    return {key: Rights(key, frozenset(codenames), frozenset(usable)) for key, codenames in held.items()}
+
+
 def rights_of(user_id: int, namespace_id: str) -> Rights:
     """All rights of a person in a namespace, in one statement. A suspended namespace grants nothing but reading."""
     namespaces, queues = _held(user_id, clock.now())
@@ -107,25 +120,30 @@ def namespaces_where(user_id: int, permission: str) -> list[str]:
     return sorted({object_id for codename, object_id in namespaces if codename == permission})
 
 
+def require_reading(actor: Actor) -> Rights:
+    """All rights of somebody who may see the namespace. Raises NotFound for anybody else."""
+    rights = rights_of(actor.user_id, actor.namespace_id)
+    if not rights.may(READ):
+        raise NotFound(_("There is nothing here that you may see."))
+    return rights
+
+
 def require(actor: Actor, permission: str, *, queue_ids: Iterable[str] = ()) -> Rights:
     """Checks one right and the queues it needs; answers all rights.
 
     Raises NotFound where the person may not even read the namespace, PermissionDenied where a right or a queue is
-    missing or where the namespace is suspended. Not for the worker protocol: a worker need not read workflows.
+    missing. Not for the worker protocol: a worker need not read workflows.
     """
-    rights = rights_of(actor.user_id, actor.namespace_id)
-    if not rights.may(READ):
-        raise NotFound(_("There is nothing here that you may see."))
-    return _check(actor, rights, permission, queue_ids)
+    return check(require_reading(actor), permission, queue_ids=queue_ids)
 
 
 def require_work(actor: Actor, permission: str, *, queue_ids: Iterable[str] = ()) -> Rights:
     """As `require`, for callers that need not see workflows: workers and senders of signals."""
-    rights = rights_of(actor.user_id, actor.namespace_id)
-    return _check(actor, rights, permission, queue_ids)
+    return check(rights_of(actor.user_id, actor.namespace_id), permission, queue_ids=queue_ids)
 
 
-def _check(actor: Actor, rights: Rights, permission: str, queue_ids: Iterable[str]) -> Rights:
+def check(rights: Rights, permission: str, *, queue_ids: Iterable[str] = ()) -> Rights:
+    """Raises PermissionDenied, with what is missing and who can grant it."""
     if not rights.may(permission):
         raise PermissionDenied(
             _("The right %(right)s on this namespace is missing. Somebody with access:admin can grant it.")

@@ -65,7 +65,7 @@ def resolved_as_failed(step: StepCase) -> bool:
 
 
 def steps_are_resolved(question: Question) -> Iterator[Finding]:
-    """CO1: with a stop intent, steps in NEEDS_REVIEW block; without one, also CANCELLED, and FAILED unless concluded."""
+    """CO1: steps in NEEDS_REVIEW block; without a stop intent CANCELLED too, and FAILED unless concluded."""
     case = question.case
     unresolved = []
     for step in case.histories.values():

@@ -1,4 +1,4 @@
-"""RearmWait: a SIGNAL or TIMER waits again, in a new generation, within its old deadline (seed 18, section 4; RW1–RW5)."""
+"""RearmWait: a SIGNAL or TIMER waits again, as a new generation in its old deadline (seed 18, section 4; RW1–RW5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RetryStep: a TASK, or the same round of a POLL, runs again on what is left of its budget (seeds 16 and 17; RY1–RY9)."""
+"""RetryStep: a TASK, or a POLL's same round, runs again on what its budget leaves (seeds 16 and 17; RY1–RY9)."""
 
 from __future__ import annotations
 
