@@ -177,9 +177,12 @@ def apply(scene: Scene) -> Effects:
     """CP4: the same activation and round wait again; no task, no new round; the audit is the proof."""
     step, case, now = scene.target, scene.case, scene.case.now
     current, task = step.current, last_task(step)
-    assert current is not None and task is not None and current.poll is not None
+    assert current is not None
+    assert task is not None
+    assert current.poll is not None
     result = task.authoritative
-    assert result is not None and result.event is not None
+    assert result is not None
+    assert result.event is not None
     poll, budget, wait = current.poll, current.budget, current.wait
     next_poll_at = min(result.event.occurred_at + milliseconds(step.spec.interval_ms), poll.deadline_at)
     former: dict[str, Any] = {

@@ -106,7 +106,8 @@ def apply(scene: Scene) -> Effects:
     """RW4: the old wait is superseded; a new generation waits with the same input, key and deadline."""
     step, case, now = scene.target, scene.case, scene.case.now
     current = step.current
-    assert current is not None and current.wait is not None
+    assert current is not None
+    assert current.wait is not None
     old, old_wait = current.row, current.wait
     before = {
         "step_key": step.row.step_key,

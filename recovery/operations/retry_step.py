@@ -239,7 +239,8 @@ def apply(scene: Scene) -> Effects:
     """RY7: a new activation with a task that goes on where the budget stands; the old one stays as it is."""
     step, case, now = scene.target, scene.case, scene.case.now
     current, tasks = step.current, retried(step)
-    assert current is not None and tasks
+    assert current is not None
+    assert tasks
     queue = case.quota_of(step.spec.queue_id)
     assert queue is not None
     is_poll = step.spec.kind == StepKind.POLL
@@ -359,7 +360,8 @@ def apply(scene: Scene) -> Effects:
 def _go_on_with_round(scene: Scene, activation: StepActivation, task: Task, round_number: int, used: int) -> PollState:
     """RY3, RY6: the same round in the new activation; the old query state, budget and wait close, their times kept."""
     current, now = scene.target.current, scene.case.now
-    assert current is not None and current.poll is not None
+    assert current is not None
+    assert current.poll is not None
     old_poll, old_budget, old_wait = current.poll, current.budget, current.wait
     if old_poll.status != PollStatus.SETTLED:
         change(old_poll, status=PollStatus.SETTLED, next_poll_at=None, settled_at=old_poll.settled_at or now)
