@@ -24,6 +24,7 @@ from recovery.models import (
     Queue,
     QueueGroupGrant,
     QueueUserGrant,
+    WorkflowInstance,
 )
 from recovery.states import TenantStatus
 
@@ -165,6 +166,18 @@ def require_active(namespace: Namespace, application: Any | None = None) -> None
         raise PermissionDenied(_("The namespace is suspended."), rule="G1")
     if application is not None and application.status != TenantStatus.ACTIVE:
         raise PermissionDenied(_("The application is suspended."), rule="G1")
+
+
+def find_instance(actor: Actor, instance_id: str) -> WorkflowInstance:
+    """The instance, if it is of the actor's namespace and of the application that their credential is limited to.
+
+    Raises NotFound alike for what is missing and for what is foreign. Says nothing about rights.
+    """
+    found = WorkflowInstance.objects.select_related("namespace", "application")
+    instance = found.filter(pk=instance_id, namespace_id=actor.namespace_id).first()
+    if instance is None or actor.application_id not in (None, instance.application_id):
+        raise NotFound(_("There is nothing here that you may see."))
+    return instance
 
 
 def actor_of(user: Any, namespace_id: str) -> Actor:
