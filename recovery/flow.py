@@ -97,16 +97,6 @@ def close_activation(activation_ids: Iterable[str], now: datetime) -> None:
     change_where(checkpoints, status=CheckpointStatus.CLOSED, closed_at=now)
 
 
-def take_hold(task: Task, application: ApplicationQuota, queue: QueueQuota, now: datetime) -> None:
-    """Counts a new task against both quotas and writes the hold behind the counters. Both rows are locked.
-
-    The caller has checked `has_room`.
-    """
-    change(application, open_tasks=application.open_tasks + 1)
-    change(queue, open_tasks=queue.open_tasks + 1)
-    insert(QuotaHold(application_id=task.application_id, queue_id=task.queue_id, task=task, held_at=now))
-
-
 def has_room(application: ApplicationQuota, queue: QueueQuota) -> bool:
     return application.open_tasks < application.max_open_tasks and queue.open_tasks < queue.max_open_tasks
 
@@ -125,15 +115,36 @@ def give_back(
             change(queue, open_tasks=queue.open_tasks - count)
 
 
-def own_task(task: Task, activation_id: str, round_number: int = 0) -> ActivationTask:
-    """The reverse half of `Task.owner_activation`; both must agree (G11). Not inserted yet."""
-    return ActivationTask(activation_id=activation_id, task=task, round=round_number)
+def enqueue_all(
+    tasks: Sequence[tuple[Task, int]], application: ApplicationQuota, queues: Iterable[QueueQuota], now: datetime
+) -> None:
+    """Inserts new QUEUED tasks, each with its round: with their owners' halves, their holds and the counts of both.
+
+    The quota rows are locked, and the caller has checked that there is room.
+    """
+    if not tasks:
+        return
+    insert(*(task for task, _round in tasks))
+    insert(
+        *(
+            ActivationTask(activation_id=task.owner_activation_id, task=task, round=round_number)
+            for task, round_number in tasks
+        )
+    )
+    insert(
+        *(
+            QuotaHold(application_id=task.application_id, queue_id=task.queue_id, task=task, held_at=now)
+            for task, _round in tasks
+        )
+    )
+    change(application, open_tasks=application.open_tasks + len(tasks))
+    for queue in queues:
+        if count := sum(task.queue_id == queue.queue_id for task, _round in tasks):
+            change(queue, open_tasks=queue.open_tasks + count)
 
 
 def enqueue(
     task: Task, application: ApplicationQuota, queue: QueueQuota, now: datetime, *, round_number: int = 0
 ) -> None:
-    """Inserts a new QUEUED task with its owner's half, its hold and its counts. The caller has checked `has_room`."""
-    insert(task)
-    insert(own_task(task, task.owner_activation_id, round_number))
-    take_hold(task, application, queue, now)
+    """`enqueue_all` for one task."""
+    enqueue_all([(task, round_number)], application, [queue], now)
