@@ -34,7 +34,7 @@ from recovery.writes import change
 class ResolveStep(StepDecision):
     execution_settled: bool = checked(stated)
     outcome: str = checked(outcome)
-    output: Any = checked(json_value)
+    output: Any = checked(json_value)  # noqa: RUF009 - makes a dataclass field
 
 
 RESOLVABLE = (StepStatus.NEEDS_REVIEW, StepStatus.FAILED, StepStatus.CANCELLED)

@@ -28,7 +28,7 @@ class ReviewTask(Command):
     expected_task_revision: str = checked(revision)
     execution_settled: bool = checked(stated)
     outcome: str = checked(outcome)
-    result: Any = checked(json_not_null)
+    result: Any = checked(json_not_null)  # noqa: RUF009 - makes a dataclass field
 
 
 def task_is_fresh(question: Question) -> Iterator[Finding]:
