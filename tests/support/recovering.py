@@ -1,0 +1,91 @@
+"""Deciding like an operator: a command is filled in from what can be read now, and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from django.apps import apps
+
+from recovery import operations
+from recovery.errors import DomainError
+from recovery.models import Task
+from recovery.operations import Preview, Receipt
+from recovery.permissions import Actor
+from tests.support.world import Flow
+
+EVIDENCE = "bank-portal:FT26333"
+
+
+def command(flow: Flow, slug: str, target: str = "", **entered: Any) -> dict[str, Any]:
+    """A valid command for an operation on a step key (or "" for Continue), as an operator would fill it in now.
+
+    ReviewTask takes the step's last task, or the one given as `task`. Entered values replace what was filled in.
+    """
+    operation = operations.REGISTRY[slug]
+    payload: dict[str, Any] = {
+        "expected_revision": str(flow.instance.revision),
+        "reason": "The bank portal was read.",
+        "evidence_ref": EVIDENCE,
+        operation.statement: True,
+    }
+    if operation.target == "task":
+        task: Task = entered.pop("task", None) or flow.task(target)
+        payload |= {"task_id": task.pk, "expected_task_revision": str(task.revision), "outcome": "SUCCEEDED"}
+        payload["result"] = {"state": "done"}
+    if operation.target == "step":
+        step = flow.step(target)
+        payload |= {"step_key": target, "activation_id": step.current_activation_id}
+        payload["expected_step_revision"] = str(step.revision)
+    if slug == "resolve-step":
+        payload |= {"outcome": "SUCCEEDED", "output": {"state": "done"}}
+    return payload | entered
+
+
+def recover(
+    flow: Flow,
+    slug: str,
+    target: str = "",
+    *,
+    actor: Actor | None = None,
+    key: str = "",
+    run: bool = True,
+    **entered: Any,
+) -> Receipt:
+    """Commits an operation; all runners follow, unless `run=False`."""
+    payload = command(flow, slug, target, **entered)
+    receipt = operations.execute(actor or flow.world.operator, slug, flow.id, key or operations.new_key(), payload)
+    if run:
+        flow.world.run()
+    return receipt
+
+
+def refused(flow: Flow, code: str, slug: str, target: str = "", **entered: Any) -> DomainError:
+    """Asserts that an operation is refused with this code and has written nothing; answers the error."""
+    before = facts(flow)
+    with pytest.raises(DomainError) as caught:
+        recover(flow, slug, target, run=False, **entered)
+    assert caught.value.code == code, f"{caught.value.code}: {caught.value}"
+    assert facts(flow) == before, "a refusal has written something"
+    return caught.value
+
+
+def preview(flow: Flow, slug: str, target: str = "", **entered: Any) -> Preview:
+    """What an operation would do now."""
+    return operations.preview(flow.world.operator, slug, flow.id, command(flow, slug, target, **entered))
+
+
+def codes(flow: Flow, actor: Actor | None = None) -> Mapping[tuple[str, str], str | None]:
+    """The explanation in short: (operation, step key or task id or "") to the first failing code, None if allowed."""
+    explained = operations.explain(actor or flow.world.operator, flow.id)
+    return {
+        (option.operation, option.target.get("step_key") or option.target.get("task_id") or ""): option.code
+        for option in explained.options
+    }
+
+
+def facts(flow: Flow) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every entity, by table: what a refusal must leave as it was."""
+    models = apps.get_app_config("recovery").get_models()
+    return {model.__name__: list(model._default_manager.order_by("pk").values()) for model in models}
