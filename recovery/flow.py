@@ -21,6 +21,7 @@ from recovery.models import (
     WorkflowInstance,
 )
 from recovery.states import (
+    TERMINAL,
     CheckpointStatus,
     ClockKind,
     ClockStatus,
@@ -50,6 +51,17 @@ def continue_root(instance: WorkflowInstance, kind: ContinuationKind, now: datet
     )
     insert(row)
     return row
+
+
+def go_on(instance: WorkflowInstance, gate: InstanceGate, now: datetime) -> None:
+    """A fact came in that the stop runner or, with an open gate, the scheduler has to look at.
+
+    With the gate closed nobody is told: whoever opens it writes a continuation (B5).
+    """
+    if instance.stop_kind and instance.status not in TERMINAL:
+        continue_root(instance, ContinuationKind.STOP, now)
+    elif gate.state == GateState.OPEN:
+        continue_root(instance, ContinuationKind.ADVANCE, now)
 
 
 def raise_review(instance: WorkflowInstance, gate: InstanceGate, reason: str, now: datetime) -> None:
