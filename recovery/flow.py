@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import Max
 
-from recovery import audit
+from recovery import audit, prompts
 from recovery.models import (
     ActivationTask,
     ApplicationQuota,
@@ -50,6 +50,7 @@ def continue_root(instance: WorkflowInstance, kind: ContinuationKind, now: datet
         instance=instance, sequence=last + 1, kind=kind, status=ContinuationStatus.PENDING, created_at=now
     )
     insert(row)
+    prompts.instance(instance.pk)
     return row
 
 
@@ -153,6 +154,8 @@ def enqueue_all(
     for queue in queues:
         if count := sum(task.queue_id == queue.queue_id for task, _round in tasks):
             change(queue, open_tasks=queue.open_tasks + count)
+    for task, _round in tasks:
+        prompts.queue(task.queue_id)
 
 
 def enqueue(

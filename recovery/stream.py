@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from recovery import exact_json
+from recovery import exact_json, prompts
 from recovery.ids import new_id
 from recovery.locks import Locks
 from recovery.models import InboxEvent, ResultEvent, ResultStream, Task, TaskAttempt, TaskResult
@@ -61,6 +61,8 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
     ]
     insert(*results)
     insert(*inbox)
+    for row in inbox:
+        prompts.instance(row.instance_id)
     key = ResultStream.objects.values_list("pk", flat=True).get(namespace_id=settled[0].task.namespace_id)
     stream = locks.row(ResultStream, key)
     events = [
