@@ -21,13 +21,13 @@ from kombu.utils.json import dumps, loads
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]  # as kombu's own does
         name = f"{time.time_ns()}_{uuid.uuid4()}.{queue}.msg"
         draft = Path(self.data_folder_out, f".{name}")
         draft.write_text(dumps(payload))
         draft.rename(draft.with_name(name))
 
-    def _get(self, queue: str) -> Any:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
         folder = Path(self.data_folder_in)
         for name in sorted(os.listdir(folder)):
             if name.partition(".")[2] != f"{queue}.msg":

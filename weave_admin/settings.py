@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import environ
 from csp.constants import NONE, SELF
@@ -81,8 +82,8 @@ TEMPLATES = [
 
 WEAVE_HANDLERS = env.list("WEAVE_HANDLERS", default=[])
 """Modules with in-process handlers (`@handler(...)`), imported by every worker."""
-WEAVE_HANDLER_QUEUES = env.list("WEAVE_HANDLER_QUEUES", default=["default"])
-"""The task queues whose handlers the worker `handlers` runs; each is a Celery queue of the same name."""
+WEAVE_WORKER_USER = env.str("WEAVE_WORKER_USER", default="")
+"""The account that these handlers work as: its tasks:work and queues:use decide at which queues."""
 
 # --- Database
 
@@ -165,6 +166,8 @@ TIME_ZONE = "UTC"
 # --- Workers
 
 BROKER_URL = env.str("BROKER_URL", default="")
+CELERY_BROKER_TRANSPORT: str | None = None  # by the URL
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
 if BROKER_URL:
     CELERY_BROKER_URL = BROKER_URL
     if BROKER_URL.startswith(("amqp://", "amqps://")):
@@ -185,6 +188,8 @@ else:
     }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = "weave"
+# Apart from the engine's own work: handlers that take minutes must not keep the sweep waiting.
+CELERY_TASK_ROUTES = {"recovery.tasks.work": {"queue": "weave-handlers"}}
 CELERY_TASK_IGNORE_RESULT = True  # results are rows of ours
 # A task may run twice but is not lost with its worker; nobody reserves what another worker could run now.
 CELERY_TASK_ACKS_LATE = True

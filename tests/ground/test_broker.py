@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kombu import Connection
+from kombu.connection import Connection
 
 from tests.support.stack import ROOT
 

@@ -26,7 +26,7 @@ def test_the_connection_has_what_correctness_needs() -> None:
     if connection.vendor == "sqlite":
         assert _value("PRAGMA journal_mode") == "wal"
         assert _value("PRAGMA busy_timeout") == 20_000
-        assert connection.transaction_mode == "IMMEDIATE"
+        assert connection.settings_dict["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     else:
         assert _value("SELECT @@session.tx_isolation") == "READ-COMMITTED"
         assert _value("SELECT @@session.time_zone") == "+00:00"

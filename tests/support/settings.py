@@ -4,8 +4,9 @@ import os
 
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 
+from weave_admin.databases import database
 from weave_admin.settings import *  # noqa: F403
-from weave_admin.settings import STORAGES, VAR_DIR, database
+from weave_admin.settings import STORAGES, VAR_DIR
 
 _url = os.environ.get("TEST_DATABASE_URL", "")
 DATABASES = {"default": database(_url or "sqlite:///unused")}
@@ -26,5 +27,5 @@ WHITENOISE_AUTOREFRESH = True
 # A message that a test did not ask for would start work behind its back.
 CELERY_BROKER_URL = "memory://"
 CELERY_BROKER_TRANSPORT = None
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, str] = {}
+CELERY_BROKER_TRANSPORT_OPTIONS = {}
 LOGGING_CONFIG = None  # records reach pytest's own capture, unformatted
