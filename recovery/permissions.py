@@ -172,8 +172,10 @@ def find_instance(actor: Actor, instance_id: str) -> WorkflowInstance:
     """The instance, if it is of the actor's namespace and of the application that their credential is limited to.
 
     Raises NotFound alike for what is missing and for what is foreign. Says nothing about rights.
+    Namespace, application with its quota, and gate come with it, unlocked.
     """
-    found = WorkflowInstance.objects.select_related("namespace", "application")
+    related = ("namespace", "application__applicationquota", "instancegate")
+    found = WorkflowInstance.objects.select_related(*related)
     instance = found.filter(pk=instance_id, namespace_id=actor.namespace_id).first()
     if instance is None or actor.application_id not in (None, instance.application_id):
         raise NotFound(_("There is nothing here that you may see."))

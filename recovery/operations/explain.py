@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from recovery import clock, definitions, permissions
 from recovery.case import Case, StepCase, load_histories, unsettled_inbox
-from recovery.errors import NotFound, PermissionDenied
+from recovery.errors import PermissionDenied
 from recovery.locks import snapshot
 from recovery.models import QueueQuota, WorkflowInstance, WorkflowStep
 from recovery.operations.base import Operation
@@ -61,12 +61,7 @@ def explain(actor: Actor, instance_id: str, *, step_key: str | None = None, task
 
 
 def _explain(actor: Actor, instance_id: str, step_key: str | None, task_id: str | None) -> Explanation:
-    found = WorkflowInstance.objects.select_related(
-        "namespace", "application", "application__applicationquota", "instancegate"
-    )
-    instance = found.filter(pk=instance_id, namespace_id=actor.namespace_id).first()
-    if instance is None or actor.application_id not in (None, instance.application_id):
-        raise NotFound(_("There is nothing here that you may see."))
+    instance = permissions.find_instance(actor, instance_id)
     rights = permissions.require_reading(actor)
     definition = definitions.load(instance.definition_version_id)
     steps = {row.step_key: row for row in WorkflowStep.objects.filter(instance_id=instance.pk)}

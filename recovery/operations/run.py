@@ -112,12 +112,7 @@ def _admit(
 ) -> tuple[Operation, Command]:
     """G1, G2, G3, in this order: who may act here is asked before what was said is read."""
     operation = REGISTRY[slug]
-    found = WorkflowInstance.objects.select_related("namespace", "application").filter(
-        pk=instance_id, namespace_id=actor.namespace_id
-    )
-    instance = found.first()
-    if instance is None or actor.application_id not in (None, instance.application_id):
-        raise NotFound(_("There is nothing here that you may see."))
+    instance = permissions.find_instance(actor, instance_id)
     _require(actor, instance)
     if key is not None:
         receipts.check_key(key)
