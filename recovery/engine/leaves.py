@@ -19,6 +19,7 @@ from recovery.models import (
     StepActivation,
     StepCheckpoint,
     StepClock,
+    Task,
     WaitState,
     WorkflowStep,
 )
@@ -30,6 +31,7 @@ from recovery.states import (
     RoundOutcome,
     StepKind,
     StepStatus,
+    TaskStatus,
     WaitStatus,
 )
 from recovery.writes import change, change_where, insert
@@ -40,7 +42,10 @@ OPEN = frozenset({StepStatus.RUNNING, StepStatus.WAITING})
 
 @dataclass
 class Leaf:
-    """`round`: the last one, of a POLL; `wait`: of a SIGNAL or TIMER, or the final signal of a POLL."""
+    """`round`: the last one, of a POLL; `wait`: of a SIGNAL or TIMER, or the final signal of a POLL.
+
+    `unstarted`: the QUEUED request of a POLL, where it was asked for.
+    """
 
     spec: Spec
     step: WorkflowStep
@@ -49,6 +54,7 @@ class Leaf:
     round: PollRound | None = None
     budget: PollBudget | None = None
     wait: WaitState | None = None
+    unstarted: Task | None = None
 
     @property
     def is_open(self) -> bool:
@@ -59,8 +65,13 @@ class Leaf:
         return self.poll is None or self.poll.used_rounds < self.spec.max_rounds
 
 
-def lock_leaves(locks: Locks, definition: Definition, step_ids: Iterable[str]) -> dict[str, Leaf]:
-    """Locks activated leaves of one instance with all that belongs to their current activations; by step id."""
+def lock_leaves(
+    locks: Locks, definition: Definition, step_ids: Iterable[str], *, unstarted: bool = False
+) -> dict[str, Leaf]:
+    """Locks activated leaves of one instance with all that belongs to their current activations; by step id.
+
+    Tasks are not among it, but for the QUEUED requests of queries where `unstarted` asks for them.
+    """
     steps = locks.rows(WorkflowStep, step_ids)
     current = [step.current_activation_id for step in steps if step.current_activation_id]
     activations = {row.step_id: row for row in locks.rows(StepActivation, current)}
@@ -72,6 +83,11 @@ def lock_leaves(locks: Locks, definition: Definition, step_ids: Iterable[str]) -
     waiting = {leaf.activation.pk: leaf for leaf in leaves.values() if leaf.spec.kind != StepKind.TASK}
     if not waiting:
         return leaves
+    if unstarted:
+        queued = Task.objects.filter(owner_activation_id__in=waiting, status=TaskStatus.QUEUED)
+        for task in locks.rows(Task, queued.values_list("pk", flat=True)):
+            if task.status == TaskStatus.QUEUED:  # the reaper may have been quicker
+                waiting[task.owner_activation_id].unstarted = task
     of_last_round = PollRound.objects.filter(
         activation_id__in=waiting, round=F("activation__pollstate__used_rounds")
     ).values_list("pk", flat=True)
