@@ -49,8 +49,7 @@ class _Hint:
 def instance(instance_id: str) -> None:
     """The instance has something to consume, adjudicate, schedule or stop. One hint a transaction."""
     hint = _Hint("recovery.tasks.run_instance", instance_id)
-    waiting = (callback for _savepoints, callback, _robust in connection.run_on_commit)
-    if instance_id != _handled.get() and hint not in waiting:
+    if instance_id != _handled.get() and not any(hint in waiting for waiting in connection.run_on_commit):
         transaction.on_commit(hint)
 
 

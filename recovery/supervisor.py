@@ -177,9 +177,8 @@ def _processes(listener: socket.socket) -> list[Process]:
         Process(name="worker", command=[*celery, *_worker("worker", settings.CELERY_TASK_DEFAULT_QUEUE)]),
     ]
     if settings.WEAVE_HANDLERS:
-        # Apart from the engine's own work: handlers that take minutes must not keep the sweep waiting.
-        queues = ",".join(settings.WEAVE_HANDLER_QUEUES)
-        processes.append(Process(name="handlers", command=[*celery, *_worker("handlers", queues)]))
+        queue = settings.CELERY_TASK_ROUTES["recovery.tasks.work"]["queue"]
+        processes.append(Process(name="handlers", command=[*celery, *_worker("handlers", queue)]))
     # Last, so that its first message finds the workers' queues.
     return [*processes, Process(name="beat", command=[*celery, "beat"])]
 

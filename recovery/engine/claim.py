@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Concat
+from django.db.models import Q, QuerySet
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from recovery import clock, permissions, receipts
 from recovery.errors import NotFound
 from recovery.locks import Locks, Rollback, transact
-from recovery.models import ExecutionPermit, InstanceGate, Queue, QueueQuota, Task, TaskAttempt
+from recovery.models import Application, ExecutionPermit, InstanceGate, Queue, QueueQuota, Task, TaskAttempt
 from recovery.operations.commands import Document, Invalid, checked, label, text
 from recovery.permissions import Actor
 from recovery.states import AttemptStatus, GateState, QueueStatus, TaskStatus, TenantStatus
@@ -24,7 +23,9 @@ from recovery.writes import change, change_all, insert
 
 MAX_TASKS = 100
 """Tasks of one claim."""
-PAGE = 100
+LOOKAHEAD = 20
+"""Candidates that are read beyond what is wanted: some share a concurrency key, or their gate has just closed."""
+PAGE = 50
 """Candidates that are looked at before the queue is locked."""
 PAGES = 10
 """Pages of tasks under closed gates that one claim sets aside; the next claim goes on from there."""
@@ -60,11 +61,15 @@ def claim(
     that is not there, ValidationFailed, IdempotencyConflict.
     """
     wish = _Wish.parse({"worker": worker, "max_tasks": max_tasks, "handlers": handlers})
-    asked = _Asked(actor, _queue(actor, queue_name), wish)
-    if key is None:
-        return _go_through(asked, lambda: transact(lambda locks: _grant(locks, asked)))
-    receipts.check_key(key)
-    return _find(asked, key) or _go_through(asked, lambda: _grant_once(asked, key))
+    queue = _queue(actor, queue_name)
+    suspended = Application.objects.filter(namespace_id=actor.namespace_id, status=TenantStatus.SUSPENDED)
+    asked = _Asked(actor, queue, wish, tuple(suspended.values_list("pk", flat=True)))
+    if key is not None and (leases := _find(asked, receipts.check_key(key))) is not None:
+        return leases
+    if queue.status == QueueStatus.PAUSED:
+        return []
+    work = _grant if key is None else partial(_grant_once, key=key)
+    return _go_through(asked, work)
 
 
 def _count(value: Any) -> int:
@@ -86,11 +91,12 @@ class _Wish(Document):
 
 @dataclass(frozen=True)
 class _Asked:
-    """A claim whose right was checked. `queue` as it was before the lock."""
+    """A claim whose right was checked. `suspended`: applications that are granted nothing."""
 
     actor: Actor
     queue: Queue
     wish: _Wish
+    suspended: tuple[str, ...]
 
     @property
     def quota_id(self) -> str:
@@ -114,13 +120,8 @@ def _queue(actor: Actor, queue_name: str) -> Queue:
 @dataclass(frozen=True)
 class _Candidate:
     task_id: str
+    instance_id: str
     concurrency_key: str | None
-    gate_id: str
-    gate_state: str
-
-    @property
-    def is_open(self) -> bool:
-        return self.gate_state == GateState.OPEN
 
 
 def _may_start(task: Task, now: datetime) -> bool:
@@ -130,18 +131,21 @@ def _may_start(task: Task, now: datetime) -> bool:
 
 
 def _candidates(asked: _Asked, limit: int) -> list[_Candidate]:
-    """The first claimable tasks, in one unlocked statement that walks the index `task_claim`."""
+    """The first claimable tasks, unlocked. One table a statement: for a join the database leaves `task_claim` aside."""
     now = clock.now()
+    permits = ExecutionPermit.objects.filter(queue_id=asked.queue.pk, released_at=None).exclude(active_key=None)
+    taken = permits.values_list("task__concurrency_key", flat=True)
     tasks: QuerySet[Task] = Task.objects.filter(
         Q(deadline_at=None) | Q(deadline_at__gt=now),
         Q(latest_start_at=None) | Q(latest_start_at__gt=now),
+        Q(concurrency_key=None) | ~Q(concurrency_key__in=list(taken)),
         queue_id=asked.queue.pk,
         status=TaskStatus.QUEUED,
         held=False,
         available_at__lte=now,
-        queue__status=QueueStatus.OPEN,
-        application__status=TenantStatus.ACTIVE,
     )
+    if asked.suspended:
+        tasks = tasks.exclude(application_id__in=asked.suspended)
     if asked.actor.application_id is not None:
         tasks = tasks.filter(application_id=asked.actor.application_id)
     if asked.wish.handlers is not None:
@@ -149,53 +153,60 @@ def _candidates(asked: _Asked, limit: int) -> list[_Candidate]:
         for handler, version in asked.wish.handlers:
             wanted |= Q(handler=handler, handler_version=version)
         tasks = tasks.filter(wanted)
-    occupied = Concat(Value(f"{asked.queue.pk}:"), OuterRef("concurrency_key"))
-    tasks = tasks.exclude(Exists(ExecutionPermit.objects.filter(active_key=occupied)))
-    columns = ("pk", "concurrency_key", "instance__instancegate__pk", "instance__instancegate__state")
-    rows = tasks.order_by("-priority", "available_at", "pk").values_list(*columns)[:limit]
-    return [_Candidate(*row) for row in rows]
+    rows = tasks.order_by("-priority", "available_at", "pk").values_list("pk", "instance_id", "concurrency_key")
+    return [_Candidate(*row) for row in rows[:limit]]
 
 
-def _go_through(asked: _Asked, grant: Callable[[], list[Lease]]) -> list[Lease]:
+def _go_through(asked: _Asked, grant: Callable[[_Asked], list[Lease]]) -> list[Lease]:
     """Grants once there is a candidate under an open gate; sets those under closed gates aside, page by page.
 
     Looking before locking keeps idle workers away from the queue's row.
     """
     for _page in range(PAGES):
         page = _candidates(asked, PAGE)
-        closed = [candidate for candidate in page if not candidate.is_open]
-        aside = transact(lambda locks, closed=closed: _set_aside(locks, asked, closed)) if closed else 0
-        if len(closed) < len(page):
-            return grant()
+        instances = {candidate.instance_id for candidate in page}
+        gates = InstanceGate.objects.filter(instance_id__in=instances, state=GateState.CLOSED)
+        closed = dict(gates.values_list("instance_id", "pk"))
+        behind = [candidate.task_id for candidate in page if candidate.instance_id in closed]
+        aside = transact(partial(_set_aside, asked=asked, tasks=behind, gates=closed.values())) if behind else 0
+        if len(behind) < len(page):
+            return grant(asked)
         if not aside:
             break
     return []
 
 
-def _set_aside(locks: Locks, asked: _Asked, candidates: Sequence[_Candidate]) -> int:
+def _set_aside(locks: Locks, asked: _Asked, tasks: Iterable[str], gates: Iterable[str]) -> int:
     """Marks tasks under closed gates as held, so that later claims do not read them again.
 
     Whoever opens a gate holds the queue's row too, and clears the mark afterwards: none is left behind.
     """
     locks.row(QueueQuota, asked.quota_id)
-    gates = locks.rows(InstanceGate, {candidate.gate_id for candidate in candidates}, skip_locked=True)
-    closed = {gate.instance_id for gate in gates if gate.state == GateState.CLOSED}
-    tasks = locks.rows(Task, [candidate.task_id for candidate in candidates])
-    held = [task for task in tasks if task.status == TaskStatus.QUEUED and task.instance_id in closed]
+    rows = locks.rows(InstanceGate, gates, skip_locked=True)
+    closed = {gate.instance_id for gate in rows if gate.state == GateState.CLOSED}
+    queued = [task for task in locks.rows(Task, tasks) if task.status == TaskStatus.QUEUED]
+    held = [task for task in queued if task.instance_id in closed]
     change_all(held, held=True)
     return len(held)
 
 
-def _grant(locks: Locks, asked: _Asked) -> list[Lease]:
+def _grant(asked: _Asked) -> list[Lease]:
+    return transact(lambda locks: _lease(locks, asked))
+
+
+def _lease(locks: Locks, asked: _Asked) -> list[Lease]:
     """Leases what may start. Candidates are read again under the queue's lock: there, no other claim can take them."""
     quota = locks.row(QueueQuota, asked.quota_id)
     room = min(asked.wish.max_tasks, quota.max_running - quota.running)
     if room <= 0:
         return []
-    chosen = _one_for_each_key(_candidates(asked, PAGE + room))[:room]
-    gates = locks.rows(InstanceGate, {candidate.gate_id for candidate in chosen}, skip_locked=True)
-    is_open = {gate.pk for gate in gates if gate.state == GateState.OPEN}
-    wanted = [candidate.task_id for candidate in chosen if candidate.gate_id in is_open]
+    candidates = _one_for_each_key(_candidates(asked, room + LOOKAHEAD))
+    gates = InstanceGate.objects.filter(instance_id__in={candidate.instance_id for candidate in candidates})
+    open_gates = dict(gates.filter(state=GateState.OPEN).values_list("instance_id", "pk"))
+    chosen = [candidate for candidate in candidates if candidate.instance_id in open_gates][:room]
+    rows = locks.rows(InstanceGate, [open_gates[candidate.instance_id] for candidate in chosen], skip_locked=True)
+    still_open = {gate.instance_id for gate in rows if gate.state == GateState.OPEN}
+    wanted = [candidate.task_id for candidate in chosen if candidate.instance_id in still_open]
     tasks = {task.pk: task for task in locks.rows(Task, wanted)}
     now = clock.now()
     # The reaper may have come between the two statements: it locks the task alone.
@@ -206,18 +217,18 @@ def _grant(locks: Locks, asked: _Asked) -> list[Lease]:
     for lease in leases:
         count = lease.attempt.attempt_no
         change(lease.task, status=TaskStatus.RUNNING, revision=lease.task.revision + 1, attempt_count=count)
-    change(quota, running=quota.running + len(leases))
+    if leases:
+        change(quota, running=quota.running + len(leases))
     return leases
 
 
 def _one_for_each_key(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Those under open gates, without a second one of the same concurrency key."""
-    chosen: dict[str, _Candidate] = {}
+    """The candidates without a second one of the same concurrency key."""
+    first: dict[tuple[str | None, str], _Candidate] = {}
     for candidate in candidates:
-        if candidate.is_open:
-            key = f"key {candidate.concurrency_key}" if candidate.concurrency_key is not None else candidate.task_id
-            chosen.setdefault(key, candidate)
-    return list(chosen.values())
+        key = candidate.concurrency_key
+        first.setdefault((key, candidate.task_id if key is None else ""), candidate)
+    return list(first.values())
 
 
 def _attempt(asked: _Asked, task: Task, now: datetime) -> TaskAttempt:
@@ -251,7 +262,7 @@ def _find(asked: _Asked, key: str) -> list[Lease] | None:
 
 
 def _grant_once(asked: _Asked, key: str) -> list[Lease]:
-    """`_grant` under an operation key, whose row comes before the queue's lock. Nothing leased: no trace of the key."""
+    """Grants under an operation key, whose row comes before the queue's lock. Nothing leased: no trace of the key."""
 
     def work(locks: Locks) -> list[Lease]:
         now = clock.now()
@@ -265,7 +276,7 @@ def _grant_once(asked: _Asked, key: str) -> list[Lease]:
             instance_id=None,
             now=now,
         )
-        leases = _grant(locks, asked)
+        leases = _lease(locks, asked)
         if not leases:
             raise Rollback([])
         receipts.freeze(operation, {"attempt_ids": [lease.attempt.pk for lease in leases]}, 0, now)

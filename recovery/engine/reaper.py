@@ -38,19 +38,19 @@ def reap(limit: int = 100) -> int:
     return settled
 
 
-def _each(items: Iterable[Any], settle: Callable[[Locks, Any], bool]) -> int:
+def _each(items: Iterable[Any], settle: Callable[[Any, Locks], bool]) -> int:
     """How many items were settled. One that cannot be must not keep the others waiting."""
     settled = 0
     for item in items:
         try:
-            settled += transact(partial(settle, item=item))
+            settled += transact(partial(settle, item))
         except Exception:
             logger.exception("The reaper could not settle %s.", item)
     return settled
 
 
-def _lose_lease(locks: Locks, item: tuple[str, str]) -> bool:
-    attempt_id, task_id = item
+def _lose_lease(row: tuple[str, str], locks: Locks) -> bool:
+    attempt_id, task_id = row
     task = locks.row(Task, task_id)
     attempt = locks.row(TaskAttempt, attempt_id)
     now = clock.now()
@@ -60,8 +60,8 @@ def _lose_lease(locks: Locks, item: tuple[str, str]) -> bool:
     return True
 
 
-def _give_up(locks: Locks, item: str) -> bool:
-    task = locks.row(Task, item)
+def _give_up(task_id: str, locks: Locks) -> bool:
+    task = locks.row(Task, task_id)
     now = clock.now()
     ends = [end for end in (task.deadline_at, task.latest_start_at) if end is not None]
     if task.status != TaskStatus.QUEUED or now < min(ends):
