@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import statements
 
-pytest_plugins = ["tests.support.rules", "tests.support.flush", "tests.support.stack"]
+pytest_plugins = ["tests.support.rules", "tests.support.flush", "tests.support.stack", "tests.support.world"]
 
 
 @pytest.fixture(name="capture_statements")
