@@ -14,8 +14,8 @@ from recovery.schema import SchemaCommand, SchemaMismatch, exit_unless_schema_ma
 from tests.support.stack import ROOT, environment
 
 OWN_COMMANDS = sorted(name for name, app in get_commands().items() if app == "recovery")
-ON_ANY_SCHEMA = {"serve", "demo"}
-"""Own commands that may start on any schema: they migrate first."""
+ON_ANY_SCHEMA = {"serve", "demo", "entities"}
+"""Own commands that may start on any schema: they migrate first, or never open the database."""
 
 
 @pytest.fixture
