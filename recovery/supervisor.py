@@ -54,7 +54,8 @@ def run_stack(
 ) -> None:
     """Migrates, starts everything and returns when somebody asked it to stop (SIGINT, SIGTERM, SIGHUP).
 
-    `extra_env` goes over the environment of every child; host, port and TLS are those of this process's settings.
+    `extra_env` goes over the environment of every child. The address and how many processes there are come from the
+    settings of this process; with WEAVE_HANDLERS in the environment there is a worker for handlers too.
     `extra_processes` start after the web process has answered. `on_ready` then gets the address, and is the place for
     the one line that tells people; signals wait while it runs.
 
@@ -69,7 +70,7 @@ def run_stack(
         for arguments in (["migrate", "--no-input"], ["collectstatic", "--no-input"]):
             if stack.run_to_its_end(_manage(*arguments, "--verbosity=0")):
                 return
-        for process in _processes(listener):
+        for process in _processes(listener, environment):
             stack.start(process)
         address = _address(listener)
         listener.close()
@@ -145,14 +146,17 @@ class _Stack:
                 return True
 
     def stop(self) -> None:
-        """Asks all to end, the newest first, and kills what is left after STOP_TIMEOUT or at a second request."""
+        """Asks all to end, the newest first, and kills what is left after STOP_TIMEOUT or at a second request.
+
+        What comes within a second is the same request by another way: `make` passes on what the terminal sent us too.
+        """
         running = [child for child in reversed(self.children.values()) if child.poll() is None]
         for child in running:
             child.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT
-        while any(child.poll() is None for child in running) and time.monotonic() < deadline:
+        asked = time.monotonic()
+        while any(child.poll() is None for child in running) and time.monotonic() < asked + STOP_TIMEOUT:
             taken = signal.sigtimedwait(_SIGNALS, 0.2)
-            if taken and taken.si_signo != signal.SIGCHLD:
+            if taken and taken.si_signo != signal.SIGCHLD and time.monotonic() > asked + 1:
                 break
         for child in self.children.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -164,7 +168,7 @@ def _manage(*arguments: str) -> Process:
     return Process(name=f"manage.py {arguments[0]}", command=[sys.executable, "manage.py", *arguments])
 
 
-def _processes(listener: socket.socket) -> list[Process]:
+def _processes(listener: socket.socket, environment: Mapping[str, str]) -> list[Process]:
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "--app", "weave_admin"]
     web = [*python, "gunicorn", "weave_admin.wsgi", f"--bind=fd://{listener.fileno()}", "--no-control-socket"]
@@ -176,7 +180,7 @@ def _processes(listener: socket.socket) -> list[Process]:
         Process(name="web", command=web, pass_fds=[listener.fileno()]),
         Process(name="worker", command=[*celery, *_worker("worker", settings.CELERY_TASK_DEFAULT_QUEUE)]),
     ]
-    if settings.WEAVE_HANDLERS:
+    if environment.get("WEAVE_HANDLERS"):
         queue = settings.CELERY_TASK_ROUTES["recovery.tasks.work"]["queue"]
         processes.append(Process(name="handlers", command=[*celery, *_worker("handlers", queue)]))
     # Last, so that its first message finds the workers' queues.
