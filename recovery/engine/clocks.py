@@ -8,7 +8,7 @@ from collections.abc import Callable
 from recovery import clock, flow
 from recovery.engine import inbox, signals
 from recovery.engine.leaves import Leaf, close_wait, conclude, lock_leaves
-from recovery.engine.rounds import QUOTA_RETRY, expire_query, expire_wait, is_due, is_proven, open_round
+from recovery.engine.rounds import QUOTA_RETRY, distrust, expire_query, expire_wait, is_due, is_proven, open_round
 from recovery.instance_lock import Locked, lock_instance
 from recovery.locks import Locks, transact
 from recovery.models import RootContinuation, StepClock, WorkflowStep
@@ -134,8 +134,7 @@ def _next_round(locked: Locked, leaf: Leaf) -> None:
     elif is_proven(leaf):
         open_round(locked, leaf)
     else:
-        conclude(leaf, StepStatus.NEEDS_REVIEW, locked.now, reason=ReviewReason.PROOF_MISMATCH)
-        flow.raise_review(locked.instance, locked.gate, ReviewReason.PROOF_MISMATCH, locked.now)
+        distrust(locked, leaf)
 
 
 def _timer(locked: Locked, leaf: Leaf) -> None:

@@ -76,6 +76,12 @@ def proof_holds(poll: PollState, step: WorkflowStep, activation: StepActivation,
     )
 
 
+def distrust(locked: Locked, leaf: Leaf) -> None:
+    """The proof does not fit any more: nothing goes on from it (CP4)."""
+    conclude(leaf, StepStatus.NEEDS_REVIEW, locked.now, reason=ReviewReason.PROOF_MISMATCH)
+    flow.raise_review(locked.instance, locked.gate, ReviewReason.PROOF_MISMATCH, locked.now)
+
+
 def open_round(locked: Locked, leaf: Leaf) -> None:
     """Opens the next business round: a task with full attempts, cut by the query deadline (B3).
 
