@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from recovery import clock, contracts, definitions, exact_json, flow, permissions, prompts, stream
 from recovery.engine.cancel_task import cancel_unstarted
 from recovery.engine.leaves import Leaf, close_wait, conclude, lock_leaves
+from recovery.engine.rounds import distrust, is_proven
 from recovery.errors import IdempotencyConflict, StateConflict
 from recovery.instance_lock import Locked, lock_instance
 from recovery.locks import Locks, transact
@@ -225,13 +226,17 @@ def _judge(signal: Signal, leaf: Leaf, stopped_at: datetime | None) -> Dispositi
 def _win(locked: Locked, leaf: Leaf, signal: Signal) -> Iterable[Settled]:
     """The wait has its winner. A step that waits succeeds; one in review does not move.
 
-    A query's request that has not started is cancelled; one that runs goes on, and its result is recorded.
+    A query's request that has not started is cancelled; one that runs goes on, and its result is recorded. A query
+    that waits on a proof which does not fit any more goes to review instead (CP4).
     """
     assert leaf.wait is not None
     change(leaf.wait, winner_signal=signal)
     close_wait(leaf, WaitStatus.MATCHED, locked.now)
     if not leaf.is_open:
         flow.close_activation([leaf.activation.pk], locked.now)
+        return []
+    if not is_proven(leaf):
+        distrust(locked, leaf)
         return []
     conclude(leaf, StepStatus.SUCCEEDED, locked.now, output=signal.payload)
     return cancel_unstarted([leaf.unstarted], locked.now) if leaf.unstarted else []
