@@ -1,6 +1,14 @@
 """The 35 entities by topic. Chinese comments come from the catalogue in docs/entities.txt."""
 
-from recovery.models.access import NamespaceGroupGrant, NamespaceUserGrant, QueueGroupGrant, QueueUserGrant
+from recovery.models.access import (
+    AccessLedger,
+    AccessLog,
+    CredentialUse,
+    NamespaceGroupGrant,
+    NamespaceUserGrant,
+    QueueGroupGrant,
+    QueueUserGrant,
+)
 from recovery.models.console import RunnerBeat
 from recovery.models.definition import DefinitionQueue, DefinitionVersion, StepDefinition, WorkflowDefinition
 from recovery.models.instance import (
@@ -34,10 +42,13 @@ from recovery.models.waiting import (
 )
 
 __all__ = [
+    "AccessLedger",
+    "AccessLog",
     "ActivationTask",
     "Application",
     "ApplicationQuota",
     "Credential",
+    "CredentialUse",
     "DefinitionQueue",
     "DefinitionVersion",
     "ExecutionAudit",
