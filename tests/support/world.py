@@ -8,6 +8,7 @@ keeps them back, where a test is about what has not been consumed yet.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -353,7 +354,12 @@ def make_world(
 
 
 @pytest.fixture(name="world")
-def _world(db: None) -> Iterator[World]:
-    """The world of most tests, on the morning of 2 March 2026; time stands still until the test moves it."""
+def _world(db: None, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
+    """The world of most tests, on the morning of 2 March 2026; time stands still until the test moves it.
+
+    A runner logs what it could not do and goes on with the rest; no test of an engine at work may overlook that.
+    """
     with time_machine.travel(MORNING, tick=False) as traveller:
         yield make_world(traveller)
+    failed = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
+    assert not failed, failed
