@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 START_TIMEOUT = 60
-"""Seconds until the web process must have answered a request without failing."""
+"""Seconds until the web process must have answered."""
 STOP_TIMEOUT = 15
 """Seconds for requests and tasks in hand; after that the processes are killed, and the sweep finds what they left."""
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
@@ -138,9 +138,7 @@ class _Stack:
             if until():
                 return False
             if time.monotonic() > deadline:
-                raise StackFailure(
-                    f"The web process has answered no request within {timeout:.0f} seconds without failing."
-                )
+                raise StackFailure(f"The web process has not answered within {timeout:.0f} seconds.")
             taken = signal.sigtimedwait(_SIGNALS, 0.2)
             if taken and taken.si_signo != signal.SIGCHLD:
                 return True
@@ -217,7 +215,7 @@ def _address(listener: socket.socket) -> str:
 
 
 def _answers(address: str) -> bool:
-    """True when the web process answers a request with anything but a failure of its own."""
+    """True when the web process answers a request. Raises StackFailure when the answer is a failure of its own."""
     scheme, _, place = address.rstrip("/").partition("://")
     connection = http.client.HTTPConnection(place, timeout=5)
     if scheme == "https":
@@ -228,8 +226,11 @@ def _answers(address: str) -> bool:
     host = settings.ALLOWED_HOSTS[0].lstrip(".") if settings.ALLOWED_HOSTS else "localhost"
     try:
         connection.request("GET", "/", headers={"Host": host.replace("*", "localhost")})
-        return connection.getresponse().status < 500
+        status = connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return False
     finally:
         connection.close()
+    if status >= 500:
+        raise StackFailure(f"The web process fails (HTTP {status}); its log says why.")
+    return True

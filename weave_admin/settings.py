@@ -90,7 +90,8 @@ WEAVE_WORKER_USER = env.str("WEAVE_WORKER_USER", default="")
 DATABASES = {"default": database(env.str("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'weave.sqlite3'}"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Table and column comments are there for MariaDB; that SQLite leaves them out is no news at every start.
-SILENCED_SYSTEM_CHECKS = ["fields.W163", "models.W046"]
+# The third warns of unique text beyond 255 characters, which InnoDB has long allowed up to 3072 bytes.
+SILENCED_SYSTEM_CHECKS = ["fields.W163", "models.W046", "mysql.W003"]
 
 # --- Accounts
 
