@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import statements
 
-pytest_plugins = ["tests.support.rules", "tests.support.flush", "tests.support.stack", "tests.support.world"]
+pytest_plugins = ["tests.support.rules", "tests.support.flush", "tests.support.stack", "tests.support.browser"]
 
 
 @pytest.fixture(name="capture_statements")
