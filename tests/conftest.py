@@ -7,7 +7,13 @@ import pytest
 
 from tests.support import statements
 
-pytest_plugins = ["tests.support.rules", "tests.support.flush", "tests.support.stack", "tests.support.browser"]
+pytest_plugins = [
+    "tests.support.rules",
+    "tests.support.flush",
+    "tests.support.stack",
+    "tests.support.browser",
+    "tests.support.world",
+]
 
 
 @pytest.fixture(name="capture_statements")
