@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import jsonschema
-from jsonpointer import JsonPointer, JsonPointerException
+from jsonpointer import EndOfList, JsonPointer, JsonPointerException
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from recovery import exact_json
 
@@ -62,15 +61,24 @@ def violation(schema: Any, value: Any) -> str | None:
     """What of a value breaks a schema (path and sentence, at most 500 characters); None when it satisfies it."""
     try:
         error = jsonschema.exceptions.best_match(_Validator(schema, registry=Registry()).iter_errors(value))
-    except (ArithmeticError, Unresolvable, RecursionError) as failure:
+    except Exception as failure:
+        # Any: a $ref may lead to what no meta-schema has checked, and a runner must not stumble over it for ever.
         return f"the schema cannot decide on this value: {type(failure).__name__}"
     return None if error is None else f"{error.json_path}: {error.message}"[:500]
+
+
+def resolve(pointer: str, document: Any) -> Any:
+    """What a JSON Pointer finds (RFC 6901). Raises JsonPointerException, also for `-`, the element after the last."""
+    found = JsonPointer(pointer).resolve(document)
+    if isinstance(found, EndOfList):
+        raise JsonPointerException("there is nothing after the last element")
+    return found
 
 
 def outcome(outcome_map: Mapping[str, Any], payload: Any) -> str | None:
     """What a query's answer means by the pinned map: PENDING, SUCCEEDED or FAILED; None outside of the map (B3)."""
     try:
-        found = JsonPointer(outcome_map["pointer"]).resolve(payload)
+        found = resolve(outcome_map["pointer"], payload)
     except JsonPointerException:
         return None
     token = exact_json.canonical(found)
@@ -92,7 +100,7 @@ def fill(template: Any, known: Mapping[str, Any]) -> Any:
     if isinstance(template, dict):
         if set(template) == {"$from"}:
             try:
-                return JsonPointer(template["$from"]).resolve(known)
+                return resolve(template["$from"], known)
             except JsonPointerException:
                 raise Unresolved(str(template["$from"])) from None
         return {name: fill(member, known) for name, member in template.items()}

@@ -89,7 +89,6 @@ def test_a_bomb_of_brackets_is_refused_and_harms_nobody(bracket: str) -> None:
         ("{'a': 1}", "."),
         ("01", "."),
         ("1 2", "."),
-        ("\ufeff1", "."),
     ],
 )
 def test_what_is_no_json_of_this_system_is_refused_with_a_reason(text: str, problem: str) -> None:
