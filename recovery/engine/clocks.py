@@ -39,7 +39,9 @@ def fire_due(limit: int = 100) -> int:
         try:
             fired += fire(clock_id, instance_id)
         except Exception:
-            logger.exception("clock %s of instance %s did not fire", clock_id, instance_id)
+            logger.exception(
+                "The clock %s of instance %s could not fire; the next sweep tries again.", clock_id, instance_id
+            )
     return fired
 
 
