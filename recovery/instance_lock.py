@@ -44,19 +44,24 @@ def lock_application(locks: Locks, quota_id: str) -> ApplicationQuota:
 
 
 def lock_instance(
-    locks: Locks, instance_id: str, *, operation: Callable[[], ManagementOperation] | None = None
+    locks: Locks, instance: str | WorkflowInstance, *, operation: Callable[[], ManagementOperation] | None = None
 ) -> Locked:
     """Locks application quota, (the operation key,) pinned queues, instance and gate, in this order.
 
-    `operation` claims the key of a keyed call, at its place in the order. Raises WorkflowInstance.DoesNotExist.
+    `instance`: its id, or the row as `permissions.find_instance` found it, of which only keys that never change are
+    used. `operation` claims the key of a keyed call, at its place in the order. Raises WorkflowInstance.DoesNotExist.
     """
-    # Keys that never change, in one statement; what may change is read under its lock.
-    keys = ("definition_version_id", "application__applicationquota__pk", "instancegate__pk")
-    version_id, quota_id, gate_id = WorkflowInstance.objects.values_list(*keys).get(pk=instance_id)
+    if isinstance(instance, str):
+        # One statement; what may change is read under its lock.
+        keys = ("pk", "definition_version_id", "application__applicationquota__pk", "instancegate__pk")
+        instance_id, version_id, quota_id, gate_id = WorkflowInstance.objects.values_list(*keys).get(pk=instance)
+    else:
+        instance_id, version_id = instance.pk, instance.definition_version_id
+        quota_id, gate_id = instance.application.applicationquota.pk, instance.instancegate.pk
     definition = definitions.load(version_id)
     application = lock_application(locks, quota_id)
     claimed = operation() if operation else None
     queues = locks.rows(QueueQuota, definition.quota_ids)
-    instance = locks.row(WorkflowInstance, instance_id)
+    row = locks.row(WorkflowInstance, instance_id)
     gate = locks.row(InstanceGate, gate_id)
-    return Locked(application, claimed, queues, instance, gate, definition, clock.now())
+    return Locked(application, claimed, queues, row, gate, definition, clock.now())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from recovery import exact_json, prompts
@@ -63,8 +64,7 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
     insert(*inbox)
     for row in inbox:
         prompts.instance(row.instance_id)
-    key = ResultStream.objects.values_list("pk", flat=True).get(namespace_id=settled[0].task.namespace_id)
-    stream = locks.row(ResultStream, key)
+    stream = locks.row(ResultStream, _stream_of(settled[0].task.namespace_id))
     events = [
         ResultEvent(
             id=row.result_event_id,
@@ -82,3 +82,9 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
     insert(*events)
     change(stream, next_offset=stream.next_offset + len(events))
     return events
+
+
+@lru_cache(maxsize=1024)
+def _stream_of(namespace_id: str) -> str:
+    """The key of a namespace's stream: it never changes, and the lock that everybody waits for is taken at once."""
+    return str(ResultStream.objects.values_list("pk", flat=True).get(namespace_id=namespace_id))

@@ -55,11 +55,11 @@ def execute(
     and findings that the operator saw, kept in the audit; None over the API.
     Raises the DomainError of the first rule that fails (G15); then nothing was written.
     """
-    operation, command = _admit(actor, slug, instance_id, payload, key)
+    operation, found, command = _admit(actor, slug, instance_id, payload, key)
     digest = receipts.command_digest(operation.action, instance_id, command.content())
 
     def act(locks: Locks) -> Receipt:
-        locked, case, question = _load(locks, actor, operation, instance_id, command, key, digest)
+        locked, case, question = _load(locks, actor, operation, found, command, key, digest)
         refuse(operation.decide(question), _current(question))
         assert locked.operation is not None
         return _commit(locks, actor, operation, locked.operation, case, question, seen_digest)
@@ -72,13 +72,13 @@ def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any
 
     Raises what `execute` raises for permission, command and contention. Needs no key and takes none.
     """
-    operation, command = _admit(actor, slug, instance_id, payload)
+    operation, found, command = _admit(actor, slug, instance_id, payload)
     # A blank in front: nobody can send such a key, so a preview never meets a real one.
     key = " preview " + secrets.token_hex(16)
 
     def act(locks: Locks) -> Preview:
         with writes.watch() as changes:
-            locked, case, question = _load(locks, actor, operation, instance_id, command, key, key)
+            locked, case, question = _load(locks, actor, operation, found, command, key, key)
             findings = operation.decide(question)
             if first_failure(findings) is not None:
                 raise Rollback(Preview(False, findings, [], []))
@@ -109,7 +109,7 @@ def receipt(actor_user_id: int, operation_key: str, namespace_id: str) -> Receip
 
 def _admit(
     actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any], key: str | None = None
-) -> tuple[Operation, Command]:
+) -> tuple[Operation, WorkflowInstance, Command]:
     """G1, G2, G3, in this order: who may act here is asked before what was said is read."""
     operation = REGISTRY[slug]
     instance = permissions.find_instance(actor, instance_id)
@@ -118,7 +118,7 @@ def _admit(
         receipts.check_key(key)
     command = operation.command.parse(payload)
     _require_evidence(command.evidence_ref)
-    return operation, command
+    return operation, instance, command
 
 
 def _require(actor: Actor, instance: WorkflowInstance) -> None:
@@ -135,7 +135,13 @@ def _require_evidence(reference: str) -> None:
 
 
 def _load(
-    locks: Locks, actor: Actor, operation: Operation, instance_id: str, command: Command, key: str, digest: str
+    locks: Locks,
+    actor: Actor,
+    operation: Operation,
+    found: WorkflowInstance,
+    command: Command,
+    key: str,
+    digest: str,
 ) -> tuple[Locked, Case, Question]:
     """Takes the locks in order and loads what the operation decides about."""
 
@@ -147,11 +153,11 @@ def _load(
             action=operation.action,
             digest=digest,
             actor=actor.username,
-            instance_id=instance_id,
+            instance_id=found.pk,
             now=clock.now(),
         )
 
-    locked = lock_instance(locks, instance_id, operation=claim)
+    locked = lock_instance(locks, found, operation=claim)
     histories, steps = _histories(locks, locked, operation, command)
     case = Case(
         now=locked.now,
@@ -160,7 +166,7 @@ def _load(
         definition=locked.definition,
         application=locked.application,
         queues=tuple(locked.queues),
-        unsettled_inbox=unsettled_inbox(instance_id),
+        unsettled_inbox=unsettled_inbox(found.pk),
         histories=histories,
         steps=steps,
         is_whole=operation.target == "instance",

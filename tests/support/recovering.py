@@ -54,11 +54,15 @@ def recover(
     **entered: Any,
 ) -> Receipt:
     """Commits an operation; all runners follow, unless `run=False`."""
-    payload = command(flow, slug, target, **entered)
-    receipt = operations.execute(actor or flow.world.operator, slug, flow.id, key or operations.new_key(), payload)
+    receipt = send(flow, slug, command(flow, slug, target, **entered), actor=actor, key=key)
     if run:
         flow.world.run()
     return receipt
+
+
+def send(flow: Flow, slug: str, payload: dict[str, Any], *, actor: Actor | None = None, key: str = "") -> Receipt:
+    """Commits a command as it is, and lets no runner follow."""
+    return operations.execute(actor or flow.world.operator, slug, flow.id, key or operations.new_key(), payload)
 
 
 def refused(flow: Flow, code: str, slug: str, target: str = "", **entered: Any) -> DomainError:
