@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "template_partials",
     "recovery",
+    "recovery.console",  # for its template tags
 ]
 
 MIDDLEWARE = [
@@ -57,9 +58,12 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
-# Innermost: turns a domain error into a page, a partial or problem+json while user, language and htmx are known.
 if find_spec("recovery.console.middleware"):
-    MIDDLEWARE.append("recovery.console.middleware.ErrorPages")
+    MIDDLEWARE += [
+        "recovery.console.middleware.ReaderZone",
+        # Innermost: turns a domain error into a page or a partial while user, language and htmx are known.
+        "recovery.console.middleware.ErrorPages",
+    ]
 
 ROOT_URLCONF = "weave_admin.urls"
 WSGI_APPLICATION = "weave_admin.wsgi.application"
