@@ -176,7 +176,7 @@ def _consume_some(locks: Locks, instance_id: str, known: Mapping[str, Fact]) -> 
         first = facts[0].row.received_at
         if signal_at < first and signals.adjudicate_locked(locked, locks, before=first):
             return 0
-        facts = facts[:1] + [fact for fact in facts[1:] if fact.row.received_at <= signal_at]
+        facts = facts[:1] + list(takewhile(lambda fact: fact.row.received_at <= signal_at, facts[1:]))
     facts = _until_corrupt(facts)
     leaves = lock_leaves(locks, locked.definition, {fact.row.activation.step_id for fact in facts if fact.meant})
     rows = {row.pk: row for row in locks.rows(InboxEvent, [fact.row.pk for fact in facts])}
@@ -217,14 +217,14 @@ def _apply(locked: Locked, row: InboxEvent, meant: RoundOutcome, leaf: Leaf) -> 
         is_stopping=instance.stop_kind is not None,
         rounds_left=leaf.rounds_left,
     )
-    if place.is_current and place.is_open and leaf.poll and event.occurred_at >= leaf.poll.deadline_at:
-        # The clock of the query deadline is late; the answer was later still.
-        expire_query(locked, leaf)
-        place = replace(place, is_open=False)
+    if leaf.round and leaf.round.task_id == row.task_id and result.source != ResultSource.LATE:
+        if leaf.round.outcome == RoundOutcome.OPEN:
+            record_answer(leaf, meant, row.task.attempt_count, now)
+        if leaf.poll and leaf.is_open and event.occurred_at >= leaf.poll.deadline_at:
+            # The clock of the query deadline is late; the answer was later still.
+            expire_query(locked, leaf)
+            place = replace(place, is_open=False)
     said = verdict(leaf.spec, result.source, result.outcome, meant, place)
-    asked = leaf.round if leaf.round and leaf.round.task_id == row.task_id else None
-    if asked and asked.outcome == RoundOutcome.OPEN and result.source != ResultSource.LATE:
-        record_answer(leaf, meant, row.task.attempt_count, now)
     if said.step == StepStatus.WAITING:
         assert leaf.poll is not None
         next_poll_at = min(event.occurred_at + milliseconds(leaf.spec.interval_ms), leaf.poll.deadline_at)
