@@ -27,7 +27,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import OperationalError, connection
+from django.db import Error, InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef
 
 from recovery import clock, exact_json, permissions, prompts
@@ -98,7 +98,6 @@ def handler(name: str, version: str) -> Callable[[Handler], Handler]:
     return register
 
 
-@cache
 def registered() -> dict[tuple[str, str], Handler]:
     """All handlers of the modules in `WEAVE_HANDLERS`."""
     for module in settings.WEAVE_HANDLERS:
@@ -209,11 +208,11 @@ def _kept(message: str) -> str:
 def _insist(say: Callable[[], Report]) -> Report:
     """Reports again while the database is away: what is known now would be unknown for ever."""
     for pause in PAUSES:
-        connection.close_if_unusable_or_obsolete()  # a handler may outlive its connection
         try:
             return say()
-        except (Busy, OperationalError):
+        except (Busy, OperationalError, InterfaceError):
             time.sleep(pause)
+            connection.close_if_unusable_or_obsolete()  # a handler may outlive its connection
     return say()
 
 
@@ -234,7 +233,7 @@ def _heartbeats(credentials: tuple[Actor, str, str], lease: Lease) -> Iterator[N
                     report.heartbeat(*credentials)
                 except DomainError as refusal:
                     logger.warning("The lease of attempt %s was not extended: %s", attempt.pk, refusal)
-                except OperationalError:
+                except Error:
                     connection.close_if_unusable_or_obsolete()
         finally:
             connection.close()
