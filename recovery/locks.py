@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from recovery.errors import Busy
 from recovery.models import (
+    AccessLedger,
     ApplicationQuota,
     ExecutionPermit,
     InboxEvent,
@@ -44,6 +45,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=models.Model)
 
 ORDER: tuple[type[models.Model], ...] = (
+    AccessLedger,
     ApplicationQuota,
     ManagementOperation,
     WorkflowDefinition,
@@ -168,6 +170,7 @@ def snapshot() -> Iterator[None]:
         with transaction.atomic():
             yield
     else:
+        connection.ensure_connection()  # a new one would not know its mode yet
         mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
         try:
             with transaction.atomic():
