@@ -176,8 +176,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
 if BROKER_URL:
     CELERY_BROKER_URL = BROKER_URL
     if BROKER_URL.startswith(("amqp://", "amqps://")):
-        # Replicated queues, and a publish that returns only when they have the message.
-        CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}
+        # Replicated queues, and a publish that returns only when they have the message. Without retries of the
+        # connection: a call that has been committed must not wait for a broker that is down. Workers still reconnect.
+        CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True, "max_retries": 0}
         CELERY_TASK_DEFAULT_QUEUE_TYPE = CELERY_TASK_CREATE_MISSING_QUEUE_TYPE = "quorum"
 else:
     _folder = VAR_DIR / "broker"

@@ -1,0 +1,139 @@
+"""The review queue: every instance that waits for a person, the nearest running deadline first, passed ones last.
+
+Order and paging are the database's. While an instance is in time its deadline clock is armed, so running rows are read
+along the index of armed clocks; the others are read along the instances. The key of the order has two parts:
+which of the two, then the time and an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from recovery.errors import ValidationFailed
+from recovery.models import StepClock, WorkflowInstance, WorkflowStep
+from recovery.states import ClockKind, ClockStatus, InstanceStatus
+
+PAGE = 25
+"""Rows of one page."""
+
+DEADLINES = (
+    ClockKind.POLL_DEADLINE,
+    ClockKind.WAIT_DEADLINE,
+    ClockKind.TIMER,
+    ClockKind.TASK_DEADLINE,
+    ClockKind.INSTANCE_DEADLINE,
+)
+"""Clocks after which less can be decided than before. A next round or another try at scheduling is none."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row stands in the order. `kind`: of the clock that stops next."""
+
+    is_running: bool
+    until: datetime
+    row_id: str
+    instance_id: str
+    kind: str
+
+    @property
+    def cursor(self) -> str:
+        return f"{'r' if self.is_running else 'p'}-{stamp(self.until)}-{self.row_id}"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The last row of the page before."""
+
+    is_running: bool
+    until: datetime
+    row_id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor | None:
+        """Raises ValidationFailed for a text that no page has made."""
+        if not text:
+            return None
+        part, _dash, rest = text.partition("-")
+        microseconds, _dash, row_id = rest.partition("-")
+        until = moment(microseconds)
+        if part not in ("r", "p") or until is None or not row_id:
+            raise ValidationFailed(_("This page of the queue does not exist. Start at its first page."))
+        return cls(part == "r", until, row_id)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def stamp(at: datetime) -> str:
+    """A moment in a URL: microseconds since 1970."""
+    return str((at - EPOCH) // timedelta(microseconds=1))
+
+
+def moment(text: str) -> datetime | None:
+    """The moment of a stamp, None for any other text."""
+    is_stamp = text.isascii() and text.isdecimal() and len(text) <= 17
+    return EPOCH + timedelta(microseconds=int(text)) if is_stamp else None
+
+
+def in_review(namespace_ids: list[str], filters: Mapping[str, Any]) -> Q:
+    """What the list, its counts and its live line have in common. `filters`: cleaned, empty ones left out."""
+    rows = Q(status=InstanceStatus.NEEDS_REVIEW, namespace_id__in=namespace_ids)
+    if name := filters.get("namespace"):
+        rows &= Q(namespace__name=name)
+    if name := filters.get("application"):
+        rows &= Q(application__name=name)
+    if name := filters.get("definition"):
+        rows &= Q(definition__name=name)
+    if reason := filters.get("reason"):
+        rows &= Q(review_reason=reason)
+    if key := filters.get("step"):
+        troubled = WorkflowStep.objects.filter(instance_id=OuterRef("pk"), step_key=key).exclude(review_reason="")
+        rows &= Q(Exists(troubled))
+    return rows
+
+
+def places(
+    rows: Q, now: datetime, *, within: timedelta | None = None, after: Cursor | None = None, limit: int = PAGE
+) -> list[Place]:
+    """The next `limit` + 1 places in the queue, in one or two statements. `within`: only deadlines that near."""
+    found: list[Place] = []
+    if after is None or after.is_running:
+        found += _running(rows, now, within, after, limit + 1)
+    if within is None and len(found) <= limit:
+        found += _others(rows, now, after if after and not after.is_running else None, limit + 1 - len(found))
+    return found
+
+
+def _armed(now: datetime) -> QuerySet[StepClock]:
+    return StepClock.objects.filter(status=ClockStatus.ARMED, kind__in=DEADLINES, due_at__gt=now)
+
+
+def _running(rows: Q, now: datetime, within: timedelta | None, after: Cursor | None, limit: int) -> list[Place]:
+    same = _armed(now).filter(instance_id=OuterRef("instance_id"))
+    earlier = same.filter(Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), pk__lt=OuterRef("pk")))
+    instances = WorkflowInstance.objects.filter(rows, pk=OuterRef("instance_id"), deadline_at__gt=now)
+    clocks = _armed(now).filter(Exists(instances), ~Exists(earlier))
+    if within is not None:
+        clocks = clocks.filter(due_at__lte=now + within)
+    if after is not None:
+        clocks = clocks.filter(due_at__gte=after.until).filter(Q(due_at__gt=after.until) | Q(pk__gt=after.row_id))
+    values = clocks.order_by("due_at", "pk").values_list("due_at", "pk", "instance_id", "kind")[:limit]
+    return [Place(True, *row) for row in values]
+
+
+def _others(rows: Q, now: datetime, after: Cursor | None, limit: int) -> list[Place]:
+    """Passed deadlines, the longest first; and whatever has no clock, so that nothing is ever missing."""
+    has_clock = Exists(_armed(now).filter(instance_id=OuterRef("pk")))
+    instances = WorkflowInstance.objects.filter(rows).filter(Q(deadline_at__lte=now) | ~Q(has_clock))
+    if after is not None:
+        instances = instances.filter(deadline_at__gte=after.until)
+        instances = instances.filter(Q(deadline_at__gt=after.until) | Q(pk__gt=after.row_id))
+    values = instances.order_by("deadline_at", "pk").values_list("deadline_at", "pk")[:limit]
+    return [Place(False, until, key, key, ClockKind.INSTANCE_DEADLINE) for until, key in values]

@@ -1,0 +1,81 @@
+"""Who reads: rights and preferences of the signed-in person, each asked for at most once a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+
+from recovery import permissions
+from recovery.console import times
+from recovery.errors import DomainError
+from recovery.models import Namespace, WorkflowInstance
+from recovery.states import InstanceStatus
+
+ZONE_COOKIE, THEME_COOKIE, KEYS_COOKIE = "weave_zone", "weave_theme", "weave_keys"
+THEMES = ("system", "light", "dark")
+
+COUNT_CAP = 1000
+"""Counts stop here and say "1000+": an exact count of everything costs more than it tells."""
+
+
+class Reader:
+    """Preferences live in cookies of the browser: a zone is a matter of the desk, not of the account."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.user: Any = request.user
+        self.zone = times.zone(request.COOKIES.get(ZONE_COOKIE, "UTC"))
+        theme = request.COOKIES.get(THEME_COOKIE, "")
+        self.theme = theme if theme in THEMES else "system"
+        self.has_keys = request.COOKIES.get(KEYS_COOKIE) != "off"
+
+    @property
+    def offset(self) -> str:
+        """The zone's present offset, for headings of columns."""
+        return times.offset(timezone.now())
+
+    @cached_property
+    def _rights(self) -> dict[str, permissions.Rights]:
+        return permissions.all_rights(self.user.pk) if self.user.is_authenticated else {}
+
+    @property
+    def namespaces(self) -> list[str]:
+        """Ids of the namespaces whose workflows the person may read."""
+        return sorted(key for key, rights in self._rights.items() if rights.may(permissions.READ))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What these namespaces are called."""
+        return list(Namespace.objects.filter(pk__in=self.namespaces).order_by("name").values_list("name", flat=True))
+
+    def rights(self, namespace_id: str) -> permissions.Rights:
+        """What the person may do in one namespace."""
+        return self._rights.get(namespace_id) or permissions.Rights(namespace_id, frozenset(), frozenset())
+
+    def actor(self, namespace_id: str) -> permissions.Actor:
+        """G1: the person from the session, the namespace from what the URL names."""
+        return permissions.actor_of(self.user, namespace_id)
+
+    @cached_property
+    def waiting(self) -> str:
+        """How many instances wait for a person, capped; "" where nobody waits."""
+        rows = WorkflowInstance.objects.filter(namespace_id__in=self.namespaces, status=InstanceStatus.NEEDS_REVIEW)
+        return capped(rows.order_by()[: COUNT_CAP + 1].count()) if self.namespaces else ""
+
+
+class Request(HttpRequest):
+    """A request of the console, as the middleware leaves it to a view."""
+
+    reader: Reader
+    htmx: HtmxDetails
+    refused: Callable[[DomainError], HttpResponse]
+    """Left by a view that may be refused: renders its form again, with everything typed kept."""
+
+
+def capped(count: int) -> str:
+    """A count of at most COUNT_CAP + 1 rows as it is shown."""
+    return f"{COUNT_CAP}+" if count > COUNT_CAP else str(count or "")
