@@ -1,0 +1,1 @@
+"""One router a topic; each view finds, calls and renders."""
