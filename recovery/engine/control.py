@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from recovery import audit, clock, flow, permissions, receipts
+from recovery import audit, clock, flow, permissions, receipts, rows
 from recovery.audit import instant
 from recovery.errors import RevisionConflict, StateConflict, StopRequested
 from recovery.instance_lock import Locked, lock_instance
@@ -32,9 +32,9 @@ class Control(Document):
 def pause(actor: Actor, key: str, instance_id: str, expected_control_revision: str, reason: str) -> Receipt:
     """No new work is granted until `resume`; what runs goes on. Never holds up a stop.
 
-    Receipt: {"operation", "operation_key", "instance_id", "actor", "reason", "committed_at", "revision",
-    "control_revision", "status", "paused", "stop_kind", "gate", "audit_id"}. Raises NotFound, PermissionDenied,
-    ValidationFailed, IdempotencyConflict, RevisionConflict, StateConflict.
+    Receipt: {"operation", "operation_key", "instance_id", "actor", "reason", "committed_at", "gate", "audit_id"} and
+    the instance's fields but input and output. Raises NotFound, PermissionDenied, ValidationFailed,
+    IdempotencyConflict, RevisionConflict, StateConflict.
     """
     command = {"expected_control_revision": expected_control_revision, "reason": reason}
     return _control(actor, key, instance_id, command, "pause", permissions.PAUSE, _pause)
@@ -94,7 +94,7 @@ def _control(
     permission: str,
     apply: Callable[[Locked], None],
 ) -> Receipt:
-    """The one transaction of the three: permission, command, receipt of the key? locks, revision, state, audit, receipt."""
+    """The one transaction of the three: right, command, receipt of the key? locks, revision, state, audit, receipt."""
     found = permissions.find_instance(actor, instance_id)
     permissions.require(actor, permission)
     permissions.require_active(found.namespace, found.application)
@@ -141,7 +141,8 @@ def _control(
             "actor": actor.username,
             "reason": asked.reason,
             "committed_at": instant(locked.now),
-            **_facts(locked),
+            **rows.render(instance, rows.BULKY),
+            "gate": _gate(locked),
             "audit_id": entry.pk,
         }
         assert locked.operation is not None
@@ -162,12 +163,16 @@ def _require_fresh(instance: WorkflowInstance, asked: Control) -> None:
 
 def _facts(locked: Locked) -> dict[str, Any]:
     """What a control operation may change, as audited and answered."""
-    instance, gate = locked.instance, locked.gate
+    instance = locked.instance
     return {
         "revision": str(instance.revision),
         "control_revision": str(instance.control_revision),
         "status": str(instance.status),
         "paused": instance.paused,
         "stop_kind": instance.stop_kind and str(instance.stop_kind),
-        "gate": {"state": str(gate.state), "generation": str(gate.generation)},
+        "gate": _gate(locked),
     }
+
+
+def _gate(locked: Locked) -> dict[str, str]:
+    return {"state": str(locked.gate.state), "generation": str(locked.gate.generation)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from recovery import audit, clock, contracts, definitions, flow, permissions, receipts
+from recovery import audit, clock, contracts, definitions, flow, permissions, receipts, rows
 from recovery.audit import instant
 from recovery.definitions import Definition
 from recovery.errors import PermissionDenied, QuotaExceeded, StateConflict, ValidationFailed
@@ -57,9 +57,9 @@ def start(actor: Actor, key: str, document: Mapping[str, Any]) -> Receipt:
     """Starts an instance; its steps are activated by the scheduler, which finds the START continuation.
 
     Receipt: {"operation", "operation_key", "actor", "instance_id", "application", "definition", "version" (int),
-    "business_key", "revision", "control_revision", "status", "deadline_at", "committed_at"}. Raises PermissionDenied,
-    ValidationFailed (also for an input that breaks the pinned schema), IdempotencyConflict, StateConflict for a
-    business key that is taken, QuotaExceeded.
+    "committed_at"} and the instance's fields but input and output. Raises PermissionDenied, ValidationFailed (also for
+    an input that breaks the pinned schema), IdempotencyConflict, StateConflict for a business key that is taken,
+    QuotaExceeded.
     """
     permissions.require_work(actor, permissions.START)
     receipts.check_key(key)
@@ -96,12 +96,8 @@ def start(actor: Actor, key: str, document: Mapping[str, Any]) -> Receipt:
             "application": application.name,
             "definition": definition.name,
             "version": definition.version,
-            "business_key": instance.business_key,
-            "revision": str(instance.revision),
-            "control_revision": str(instance.control_revision),
-            "status": str(instance.status),
-            "deadline_at": instant(instance.deadline_at),
             "committed_at": instant(now),
+            **rows.render(instance, rows.BULKY),
         }
         return receipts.freeze(operation, answer, instance.revision, now)
 

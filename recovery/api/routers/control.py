@@ -13,12 +13,12 @@ from recovery.api.answers import answer, frozen
 from recovery.api.auth import Call
 from recovery.api.endpoint import ACTING, endpoint
 from recovery.api.params import Id
-from recovery.api.rows import render
 from recovery.engine import cancel_task as tasks
 from recovery.engine import control
 from recovery.engine.cancel_task import CancelTask
 from recovery.engine.control import Control
 from recovery.receipts import Receipt
+from recovery.rows import render
 
 router = Router(tags=["Control"])
 

@@ -16,12 +16,12 @@ from recovery.api.auth import Call
 from recovery.api.endpoint import READING, endpoint
 from recovery.api.paging import DEFAULT_LIMIT, Keyset
 from recovery.api.params import Cursor, Id, Limit
-from recovery.api.rows import render
 from recovery.api.schemas.words import ref
 from recovery.api.trees import tree
 from recovery.engine import publish
 from recovery.errors import NotFound
 from recovery.models import DefinitionVersion, WorkflowDefinition
+from recovery.rows import render
 
 router = Router(tags=["Definitions"])
 

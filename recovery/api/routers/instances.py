@@ -16,8 +16,6 @@ from recovery.api.endpoint import ACTING, READING, endpoint
 from recovery.api.history import LISTS
 from recovery.api.paging import DEFAULT_LIMIT, Keyset
 from recovery.api.params import BusinessKeyFilter, Cursor, DefinitionFilter, Id, Limit, ReasonFilter, StatusFilter
-from recovery.api.rows import render
-from recovery.api.schemas.shapes import NOT_LISTED
 from recovery.api.schemas.words import ref
 from recovery.engine import signals, start
 from recovery.locks import snapshot
@@ -29,6 +27,7 @@ from recovery.models import (
     WorkflowInstance,
     WorkflowStep,
 )
+from recovery.rows import BULKY, render
 from recovery.states import InstanceStatus
 
 router = Router(tags=["Instances"])
@@ -75,14 +74,14 @@ def list_instances(
     keyset = _BY_AGE if review_reason is None else _BY_REVIEW
     parts = _parts(request, status, definition, business_key, review_reason)
     page, next_cursor = keyset.page(parts, cursor, limit)
-    return answer({"items": [render(row, NOT_LISTED) for row in page], "next_cursor": next_cursor})
+    return answer({"items": [render(row, BULKY) for row in page], "next_cursor": next_cursor})
 
 
 def _parts(
     call: Call, status: str | None, definition: str | None, business_key: str | None, review_reason: str | None
 ) -> list[QuerySet[WorkflowInstance]]:
     """The queries that make up the list, each in the order of an index."""
-    rows = WorkflowInstance.objects.filter(namespace_id=call.auth.namespace_id).defer(*NOT_LISTED)
+    rows = WorkflowInstance.objects.filter(namespace_id=call.auth.namespace_id).defer(*BULKY)
     if call.auth.application_id is not None:
         rows = rows.filter(application_id=call.auth.application_id)
     if business_key is not None:

@@ -13,11 +13,11 @@ from recovery.api.answers import answer, frozen
 from recovery.api.auth import Call
 from recovery.api.endpoint import ACTING, READING, endpoint
 from recovery.api.params import DryRun, Id, StepKeyFilter, TaskIdFilter
-from recovery.api.rows import value
 from recovery.api.schemas.words import ref
 from recovery.errors import BY_CODE
 from recovery.operations import REGISTRY
 from recovery.operations.base import Operation
+from recovery.rows import value
 
 router = Router(tags=["Recovery"])
 

@@ -12,13 +12,13 @@ from recovery.api.answers import answer
 from recovery.api.auth import Call, actor_again
 from recovery.api.endpoint import ACTING, endpoint
 from recovery.api.params import Id
-from recovery.api.rows import render
 from recovery.api.schemas.words import ref
 from recovery.api.waiting import until_some
 from recovery.audit import instant
 from recovery.engine import claim, report
 from recovery.engine.claim import Lease
 from recovery.engine.report import Report
+from recovery.rows import render
 
 router = Router(tags=["Work"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from recovery.api import rows
+from recovery import rows
 from recovery.api.schemas.words import ANY, BOOL, TIME, Schema, nullable, ref, shape, text
 from recovery.models.fields import Enum, Json
 

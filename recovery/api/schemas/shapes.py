@@ -22,10 +22,8 @@ from recovery.api.schemas.words import (
 )
 from recovery.models import Signal, Task, WorkflowAudit, WorkflowInstance, WorkflowStep
 from recovery.operations import REGISTRY
-from recovery.states import ActivationStatus, GateState, InstanceStatus, StopKind, TaskStatus
-
-NOT_LISTED = ("input", "output")
-"""What a list of instances leaves out: each may be a megabyte."""
+from recovery.rows import BULKY
+from recovery.states import ActivationStatus, GateState, InstanceStatus, TaskStatus
 
 _STATUS: Schema = {"type": "string", "enum": list(InstanceStatus.values)}
 _NUMBER = whole(1, 2**31 - 1)
@@ -60,16 +58,7 @@ def _receipt(operations: list[str], facts: dict[str, Schema], description: str) 
     return shape({**head, "committed_at": TIME, **facts}, description=description)
 
 
-_REVISIONS: dict[str, Schema] = {"revision": ref("Revision"), "control_revision": ref("Revision")}
-_DECIDED = {
-    "instance_id": ID,
-    "reason": text(1024),
-    **_REVISIONS,
-    "status": _STATUS,
-    "gate": ref("Gate"),
-    "audit_id": ID,
-}
-_INSTANCE = row(WorkflowInstance)
+_INSTANCE, _SHORT = row(WorkflowInstance), row(WorkflowInstance, BULKY)
 _STEP = row(WorkflowStep)
 _CURRENT = shape(
     {"id": ID, "sequence": _NUMBER, "status": {"type": "string", "enum": list(ActivationStatus.values)}},
@@ -92,7 +81,7 @@ _OWN: dict[str, Schema] = {
     "Signal": row(Signal),
     "WorkflowAudit": row(WorkflowAudit),
     "WorkflowAuditPage": page(ref("WorkflowAudit")),
-    "ListedInstance": row(WorkflowInstance, NOT_LISTED),
+    "ListedInstance": _SHORT,
     "ListedInstancePage": page(ref("ListedInstance")),
     "Instance": {
         **_INSTANCE,
@@ -151,26 +140,25 @@ _OWN: dict[str, Schema] = {
             "application": text(64, 1),
             "definition": _DEFINITION_NAME,
             "version": _NUMBER,
-            "business_key": text(191, 1),
-            **_REVISIONS,
-            "status": _STATUS,
-            "deadline_at": TIME,
+            **_SHORT["properties"],
         },
         "The frozen answer of starting an instance.",
     ),
     "ControlReceipt": _receipt(
         ["pause", "resume", "cancel"],
-        {
-            **_DECIDED,
-            "paused": BOOL,
-            "stop_kind": nullable({"type": "string", "enum": list(StopKind.values)}),
-        },
+        {"instance_id": ID, "reason": text(1024), **_SHORT["properties"], "gate": ref("Gate"), "audit_id": ID},
         "The frozen answer of a control operation: the instance as it left it.",
     ),
     "RecoveryReceipt": _receipt(
         sorted(REGISTRY),
         {
-            **_DECIDED,
+            "instance_id": ID,
+            "reason": text(1024, 1),
+            "revision": ref("Revision"),
+            "control_revision": ref("Revision"),
+            "status": _STATUS,
+            "gate": ref("Gate"),
+            "audit_id": ID,
             "proposed_by": nullable(_ACTOR),
             "evidence_ref": text(512, 1),
             "effects": {"type": "object", "description": "What it made or changed: ids, statuses, revisions."},

@@ -12,6 +12,9 @@ from django.db import models
 from recovery.audit import instant
 from recovery.models import TaskAttempt
 
+BULKY = ("input", "output")
+"""Of an instance: each may be a megabyte, so lists and receipts leave them out."""
+
 SECRET = {(TaskAttempt, "lease_token")}
 """Whoever shows a lease token may report for its attempt: only the claim tells it."""
 
