@@ -95,7 +95,8 @@ def axis(lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Seque
     passed = max(now - start, timedelta(seconds=10))
     near = [deadline for deadline in deadlines if start < deadline.at <= now + 2 * passed]
     last = max([now, *(deadline.at for deadline in near)])
-    scale = _Scale(start, last + (last - start) * 0.06)
+    # Room for a mark on either edge.
+    scale = _Scale(start - passed * 0.02, last + max(last - start, passed) * 0.06)
     height = TOP + LANE * len(lanes)
     shapes = [*_ticks(scale, height), *_lines(len(lanes))]
     shapes += [shape for number, lane in enumerate(lanes) for shape in _lane(scale, lane, TOP + LANE * number)]

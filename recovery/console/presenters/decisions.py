@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from recovery.case import Case
 from recovery.console import words
 from recovery.console.presenters.facts import act_word
 from recovery.flow import PLATFORM
@@ -74,18 +75,20 @@ REVISIONS = {
 }
 
 
-def decisions(audits: Iterable[WorkflowAudit]) -> list[Decision]:
+def decisions(audits: Iterable[WorkflowAudit], case: Case) -> list[Decision]:
     """The audits as decisions, in their order. Each needs its operation loaded."""
-    return [_decision(audit) for audit in audits]
+    owners = {task.row.pk: key for key, step in case.histories.items() for task in step.tasks}
+    return [_decision(audit, owners) for audit in audits]
 
 
-def _decision(audit: WorkflowAudit) -> Decision:
+def _decision(audit: WorkflowAudit, owners: Mapping[str, str]) -> Decision:
     before, after = audit.before, audit.after
+    task_id = str(before.get("task_id") or after.get("task_id") or "")
     key = audit.operation.operation_key if audit.operation else ""
     return Decision(
         audit=audit,
         act=act_word(audit.action),
-        target=str(before.get("step_key") or after.get("step_key") or before.get("task_id") or ""),
+        target=str(before.get("step_key") or after.get("step_key") or owners.get(task_id, task_id)),
         deltas=tuple(_changed(STATES, before, after)),
         notes=tuple(_notes(before, after)),
         revisions=tuple(_changed(REVISIONS, before, after)),

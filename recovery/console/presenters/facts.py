@@ -182,5 +182,5 @@ def other_lane(steps: Sequence[StepCase], now: datetime) -> Lane:
     for step in sorted(steps, key=lambda step: step.activations[0].row.created_at):
         first = step.activations[0].row
         text = f"{step.row.step_key}: {words.label('StepStatus', step.row.status)}"
-        facts.append(Fact("run", first.created_at, text, step.row.step_key, step.row.settled_at or now))
-    return Lane(_("Other steps"), tuple(facts))
+        facts.append(Fact("run", first.created_at, text, end=step.row.settled_at or now))
+    return Lane(_("%(count)d other steps") % {"count": len(facts)}, tuple(facts))

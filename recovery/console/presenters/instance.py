@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from recovery.case import Case, StepCase
@@ -76,7 +77,7 @@ def instance_page(found: Found, *, at: str = "", page: int = 1) -> InstancePage:
         missing=options.missing(explanation),
         tree=shown,
         axis=_axis(case, audits, until),
-        decisions=decisions.decisions(audits[: decisions.SHOWN]),
+        decisions=decisions.decisions(audits[: decisions.SHOWN], case),
         inbox=inbox,
         has_more=len(audits) > decisions.SHOWN,
     )
@@ -102,8 +103,19 @@ def deadlines(case: Case, clocks: Sequence[StepClock]) -> list[Until]:
     found[(ClockKind.INSTANCE_DEADLINE, case.instance.deadline_at)] = Until(
         case.instance.deadline_at, words.clock(ClockKind.INSTANCE_DEADLINE)
     )
-    ends = sorted(found.values(), key=lambda until: until.at)
+    ends = _merged(sorted(found.values(), key=lambda until: until.at))
     return [until for until in ends if until.at > case.now] or ends[-1:]
+
+
+def _merged(ends: Sequence[Until]) -> list[Until]:
+    """Deadlines of one moment say their names together."""
+    merged: list[Until] = []
+    for at, group in groupby(ends, key=lambda until: until.at):
+        same = list(group)
+        words_ = list(dict.fromkeys(str(until.word) for until in same))
+        steps = list(dict.fromkeys(until.step for until in same if until.step))
+        merged.append(Until(at, ", ".join(words_), ", ".join(steps[:2])))
+    return merged
 
 
 def _until(clock: StepClock) -> Until:
@@ -167,7 +179,8 @@ def lane_steps(case: Case) -> list[StepCase]:
     """The steps that get lanes: troubled ones first, then those with a history; at most LANES, oldest first."""
     begun = [step for step in case.histories.values() if step.activations]
     ranked = sorted(begun, key=lambda step: (-_weight(step), -step.activations[-1].row.created_at.timestamp()))
-    return sorted(ranked[:LANES], key=lambda step: step.activations[0].row.created_at)
+    shown = [step for step in ranked[:LANES] if _weight(step)] or ranked[:3]
+    return sorted(shown, key=lambda step: step.activations[0].row.created_at)
 
 
 def _weight(step: StepCase) -> int:
@@ -175,4 +188,5 @@ def _weight(step: StepCase) -> int:
         return 3
     if step.row.status in (StepStatus.RUNNING, StepStatus.WAITING):
         return 2
-    return 1 if len(step.activations) > 1 or len(step.tasks) > 1 else 0
+    is_told = len(step.activations) > 1 or len(step.tasks) > 1 or any(a.row.concluded_by_id for a in step.activations)
+    return 1 if is_told else 0
