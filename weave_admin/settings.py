@@ -193,9 +193,10 @@ else:
         "polling_interval": 0.1,
     }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_TASK_DEFAULT_QUEUE = "weave"
+# Installations that share a broker differ in this.
+CELERY_TASK_DEFAULT_QUEUE = env.str("BROKER_QUEUE", default="weave")
 # Apart from the engine's own work: handlers that take minutes must not keep the sweep waiting.
-CELERY_TASK_ROUTES = {"recovery.tasks.work": {"queue": "weave-handlers"}}
+CELERY_TASK_ROUTES = {"recovery.tasks.work": {"queue": f"{CELERY_TASK_DEFAULT_QUEUE}-handlers"}}
 CELERY_TASK_IGNORE_RESULT = True  # results are rows of ours
 # A task may run twice but is not lost with its worker; nobody reserves what another worker could run now.
 CELERY_TASK_ACKS_LATE = True
