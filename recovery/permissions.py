@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.contrib.auth.models import Permission
+from django.db.models import Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from recovery import clock
@@ -187,6 +188,92 @@ def actor_of(user: Any, namespace_id: str) -> Actor:
     return Actor(user_id=user.pk, username=user.get_username(), namespace_id=namespace_id)
 
 
+def require_administration(actor: Actor) -> Rights:
+    """All rights of somebody who may administer access to the namespace, whether or not they may see its workflows.
+
+    Raises PermissionDenied for those who only see it, NotFound for anybody else.
+    """
+    rights = rights_of(actor.user_id, actor.namespace_id)
+    if not rights.may(ADMINISTER) and not rights.may(READ):
+        raise NotFound(_("There is nothing here that you may see."))
+    return check(rights, ADMINISTER)
+
+
+# The grants themselves: rows, without a check and without a log. `recovery.access` is who decides about them.
+
+FOREVER = datetime.max.replace(tzinfo=UTC)
+"""Later than every end of a grant."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A right that was granted, whether it still counts or has ended. `holder`: user or group name, by `kind`."""
+
+    kind: str
+    holder_id: int
+    holder: str
+    permission: str
+    target_id: str
+    """Of the namespace, or of the queue where the permission is queues:use."""
+    expires_at: datetime | None
+    granted_by: str
+    reason: str
+    created_at: datetime | None
+
+    def counts(self, now: datetime) -> bool:
+        return self.expires_at is None or self.expires_at > now
+
+
+def grants(namespace_id: str) -> list[Grant]:
+    """Every grant on a namespace and on its queues, those that have ended too, in one statement."""
+    on_namespace, on_queues = Q(content_object=namespace_id), Q(content_object__namespace_id=namespace_id)
+    rows = _rows(NamespaceUserGrant, on_namespace).union(
+        _rows(NamespaceGroupGrant, on_namespace),
+        _rows(QueueUserGrant, on_queues),
+        _rows(QueueGroupGrant, on_queues),
+        all=True,
+    )
+    return sorted((Grant(*row) for row in rows), key=lambda grant: (grant.kind, grant.holder, grant.permission))
+
+
+def _rows(model: Any, where: Q) -> QuerySet[Any]:
+    kind, name = ("user", "user__username") if hasattr(model, "user") else ("group", "group__name")
+    what = ("permission__codename", "content_object_id", "expires_at", "granted_by", "reason", "created_at")
+    return model.objects.filter(where).values_list(Value(kind), f"{kind}_id", name, *what)
+
+
+def administered_until(now: datetime) -> dict[str, datetime]:
+    """Until when each namespace that has an active administrator keeps one if nobody changes anything."""
+    admin = _counting(now) & Q(permission__codename=ADMINISTER)
+    direct = NamespaceUserGrant.objects.filter(admin, user__is_active=True)
+    through_group = NamespaceGroupGrant.objects.filter(admin, group__user__is_active=True)
+    until: dict[str, datetime] = {}
+    row = ("content_object_id", "expires_at")
+    for namespace_id, expires_at in direct.values_list(*row).union(through_group.values_list(*row)):
+        until[namespace_id] = max(until.get(namespace_id, now), expires_at or FOREVER)
+    return until
+
+
+def administrators(namespace_id: str) -> list[str]:
+    """Names of the active people who can grant rights on a namespace now."""
+    admin = _counting(clock.now()) & Q(permission__codename=ADMINISTER, content_object=namespace_id)
+    direct = NamespaceUserGrant.objects.filter(admin, user__is_active=True).values_list("user__username", flat=True)
+    members = NamespaceGroupGrant.objects.filter(admin, group__user__is_active=True)
+    return sorted(direct.union(members.values_list("group__user__username", flat=True)))
+
+
+def namespaces_of_group(group_id: int) -> dict[str, bool]:
+    """Where a group holds anything, ended or not; and whether access:admin, not ended, is among it."""
+    counts = _counting(clock.now())
+    held = dict.fromkeys(
+        QueueGroupGrant.objects.filter(group_id=group_id).values_list("content_object__namespace_id", flat=True), False
+    )
+    rows = NamespaceGroupGrant.objects.filter(group_id=group_id).annotate(counts=counts)
+    for namespace_id, codename, is_counted in rows.values_list("content_object_id", "permission__codename", "counts"):
+        held[namespace_id] = held.get(namespace_id, False) or (codename == ADMINISTER and is_counted)
+    return held
+
+
 def grant(
     grantee: Any,
     permission: str,
@@ -197,19 +284,26 @@ def grant(
     expires_at: datetime | None = None,
 ) -> None:
     """Gives a user or a group a permission on a namespace or queue, or changes the end of a grant they hold."""
-    from django.contrib.auth.models import Permission
+    model, which = _grant_rows(grantee, permission, target)
+    said = {"expires_at": expires_at, "granted_by": by, "reason": reason, "created_at": clock.now()}
+    model.objects.update_or_create(**which, defaults=said)
 
-    to_user = isinstance(grantee, get_user_model())
-    on_queue = isinstance(target, Queue)
-    model: Any = (
-        (QueueUserGrant if to_user else QueueGroupGrant)
-        if on_queue
-        else (NamespaceUserGrant if to_user else NamespaceGroupGrant)
-    )
+
+def revoke(grantee: Any, permission: str, target: Namespace | Queue) -> None:
+    """Takes a permission on a namespace or queue from a user or a group."""
+    model, which = _grant_rows(grantee, permission, target)
+    model.objects.filter(**which).delete()
+
+
+def _grant_rows(grantee: Any, permission: str, target: Namespace | Queue) -> tuple[Any, dict[str, Any]]:
+    """The table of a grant, and the columns that identify it there."""
+    kind = "user" if isinstance(grantee, get_user_model()) else "group"
+    models: dict[tuple[bool, str], Any] = {
+        (False, "user"): NamespaceUserGrant,
+        (False, "group"): NamespaceGroupGrant,
+        (True, "user"): QueueUserGrant,
+        (True, "group"): QueueGroupGrant,
+    }
     codename = Permission.objects.get(content_type__app_label="recovery", codename=permission)
-    model.objects.update_or_create(
-        **{"user" if to_user else "group": grantee},
-        permission=codename,
-        content_object=target,
-        defaults={"expires_at": expires_at, "granted_by": by, "reason": reason, "created_at": clock.now()},
-    )
+    which = {kind: grantee, "permission": codename, "content_object": target}
+    return models[isinstance(target, Queue), kind], which
