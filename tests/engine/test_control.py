@@ -1,5 +1,6 @@
 """Pause, resume, cancel and cancelling a task: control with a revision of its own (B6, B11, G16)."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -266,7 +267,7 @@ def test_one_key_sent_many_times_at_once_acts_once(world: World, flow: Flow) -> 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_cancels_with_one_control_revision_one_wins(world: World, flow: Flow) -> None:
     answers = together(
-        [lambda k=k: control.cancel(world.operator, k, flow.id, "1", "because") for k in ("k-1", "k-2", "k-3", "k-4")]
+        [partial(control.cancel, world.operator, key, flow.id, "1", "because") for key in ("k-1", "k-2", "k-3", "k-4")]
     )
     names = sorted(type(answer).__name__ for answer in answers)
     assert names == ["Receipt", "RevisionConflict", "RevisionConflict", "RevisionConflict"]

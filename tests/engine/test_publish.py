@@ -1,11 +1,12 @@
 """Publishing: the whole document is checked, the same content is the same version, nothing is left by a refusal."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
 
-from recovery import definitions, permissions
+from recovery import definitions, exact_json, permissions
 from recovery.engine import document, publish
 from recovery.errors import IdempotencyConflict, PermissionDenied, ValidationFailed
 from recovery.models import (
@@ -20,7 +21,7 @@ from recovery.models import (
 from recovery.writes import change
 from tests.support.threads import together
 from tests.support.trees import HOUR, Node, parallel, poll, receipt, sequence, signal, task, timer
-from tests.support.world import World
+from tests.support.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -69,8 +70,6 @@ def test_other_content_is_the_next_version_and_the_same_content_the_same_one(wor
 
 
 def test_numbers_are_the_same_by_value_whatever_their_spelling(world: World) -> None:
-    from recovery import exact_json
-
     first = world.publish(task("pay", input=exact_json.loads('{"rate": 1.10}')), name="payment")
     again = world.publish(task("pay", input=exact_json.loads('{"rate": 1.1}')), name="payment")
     assert again["version_id"] == first["version_id"]
@@ -116,8 +115,6 @@ def test_a_refused_document_leaves_nothing_and_its_key_is_free(world: World) -> 
 
 
 def test_a_queue_of_another_namespace_is_not_there(world: World) -> None:
-    from tests.support.world import make_world
-
     make_world(world.traveller, name="other").add_queue("theirs")
     with pytest.raises(ValidationFailed):
         publish.publish(world.operator, "key", definition(task("pay", queue="theirs")))
@@ -127,10 +124,7 @@ def test_a_queue_of_another_namespace_is_not_there(world: World) -> None:
 def test_publishers_of_one_new_name_get_versions_one_after_the_other(world: World) -> None:
     documents = [definition(task("pay", max_attempts=number)) for number in range(1, 5)]
     answers = together(
-        [
-            lambda number=number, asked=asked: publish.publish(world.operator, f"key-{number}", asked)
-            for number, asked in enumerate(documents)
-        ]
+        [partial(publish.publish, world.operator, f"key-{number}", asked) for number, asked in enumerate(documents)]
     )
     assert sorted(answer.data["version"] for answer in answers) == [1, 2, 3, 4]  # type: ignore[union-attr]
     assert WorkflowDefinition.objects.count() == 1

@@ -1,6 +1,7 @@
 """Starting: everything that an instance needs is there at once, or nothing of it."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -173,6 +174,6 @@ def test_the_same_key_starts_once(world: World, payment: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_starts_with_one_business_key_one_wins(world: World, payment: str) -> None:
-    answers = together([lambda k=k: start.start(world.operator, k, order(payment)) for k in ("key-1", "key-2")])
+    answers = together([partial(start.start, world.operator, key, order(payment)) for key in ("key-1", "key-2")])
     assert sorted(type(answer).__name__ for answer in answers) == ["Receipt", "StateConflict"]
     assert world.application_quota().open_instances == 1
