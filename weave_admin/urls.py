@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("i18n/", include("django.conf.urls.i18n")),
+    path("api/v1/", include("recovery.api.urls")),
 ]
 if find_spec("recovery.console.urls"):
     urlpatterns.append(path("", include("recovery.console.urls")))
