@@ -7,7 +7,7 @@ workers, beat and every command of ours ask here before they do anything, and th
 import sys
 from typing import Any
 
-from django.apps import apps
+from django.apps import apps as installed_apps
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
@@ -28,7 +28,7 @@ def require_matching_schema() -> None:
     """
     loader = MigrationLoader(connection)
     applied = set(loader.applied_migrations)
-    installed = {config.label for config in apps.get_app_configs()}
+    installed = {config.label for config in installed_apps.get_app_configs()}
     # A squashed migration's predecessors may be recorded although their files are gone.
     replaced = {name for migration in loader.disk_migrations.values() for name in migration.replaces}
     unknown = {name for name in applied - set(loader.disk_migrations) - replaced if name[0] in installed}
@@ -65,6 +65,24 @@ def exit_unless_schema_matches() -> None:
         sys.exit(EXIT_STATUS)
     finally:
         connection.close()  # the process may fork after this
+
+
+def refuse_to_forget(*, apps: Any, plan: list[tuple[Any, bool]], using: str, **_signal: Any) -> None:
+    """Before `migrate` undoes anything: the poll recovery stays once a query was retried (M1).
+
+    Its own migration refuses too, but by then the later ones would be undone. `plan`: (migration, backwards).
+    """
+    undone = {(migration.app_label, migration.name) for migration, backwards in plan if backwards}
+    if ("recovery", "0003_poll_recovery") not in undone:
+        return
+    activations = apps.get_model("recovery", "StepActivation").objects.using(using)
+    if activations.filter(cause="RETRY", step__kind="POLL").exists():
+        raise CommandError(
+            _(
+                "A POLL step has an activation of cause RETRY: its rounds could not be told apart any more, so this "
+                "cannot be undone. Restore a backup from before the upgrade instead."
+            )
+        )
 
 
 class SchemaCommand(BaseCommand):
