@@ -32,6 +32,8 @@ def everything_fits(question: Question) -> Iterator[Finding]:
     ] + _graph_problems(question)
     yield history_finding("CO1", problems)
     unknown = [task.row.pk for step in case.histories.values() for task in step.tasks if task.is_unknown]
+    if not case.is_whole:
+        yield depends("CO1", _("The history of the steps that are not shown is checked when you continue."))
     if unknown:
         yield fails(
             "CO1",
