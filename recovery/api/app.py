@@ -19,7 +19,7 @@ api = NinjaAPI(
     version="1.0.0",
     description=(
         "Workflows that recover: definitions, instances, the worker protocol, and the six recovery operations. "
-        "Every path needs `Authorization: Bearer <credential>`; the credential fixes the namespace and the operator."
+        "Every path needs a credential (Authorization: Bearer ...), which fixes the namespace and the operator."
     ),
     docs_url=None,
     openapi_url=None,

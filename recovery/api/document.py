@@ -68,10 +68,18 @@ def _describe(operation: dict[str, Any], described: Described) -> None:
         operation["requestBody"] = {"required": True, "content": {MEDIA_TYPE: content}}
     for parameter in operation["parameters"]:
         name = parameter["name"]
-        parameter["schema"].pop("title", None)
+        parameter["schema"] = _plain(parameter["schema"])
+        if "description" in parameter["schema"]:
+            parameter["description"] = parameter["schema"].pop("description")
         given = {each.name: {"value": each.given[name]} for each in recorded if name in each.given}
         if given:
             parameter["examples"] = given
+
+
+def _plain(schema: Schema) -> Schema:
+    """A parameter's schema without what a query cannot say: it is absent, never null."""
+    kept = next((each for each in schema.get("anyOf", ()) if each != {"type": "null"}), schema)
+    return {name: value for name, value in kept.items() if name != "title"}
 
 
 _SUCCESS = {200: "Done.", 201: "Made.", 202: "Accepted: kept, and looked at later."}
@@ -85,7 +93,7 @@ _REPLAY = {
 
 def _key(need: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     can_be_tried = any(parameter["name"] == "dry_run" for parameter in parameters)
-    told = "The operation key: the same key with the same command acts once."
+    told = "The operation key, visible ASCII: the same key with the same command acts once."
     return {
         "in": "header",
         "name": "Idempotency-Key",

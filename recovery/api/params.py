@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
-from recovery.api.paging import MAX_LIMIT
+from recovery.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from recovery.api.schemas import words
 from recovery.errors import ValidationFailed
 from recovery.operations import commands
 from recovery.states import InstanceStatus, ReviewReason, Status
@@ -31,52 +32,53 @@ def refuse_unknown(request: HttpRequest, known: Collection[str]) -> None:
         raise ValidationFailed(_("These parameters are not valid: %(names)s.") % {"names": names}, fields=problems)
 
 
-def _decimal(value: Any) -> Any:
-    if isinstance(value, str) and not _DECIMAL.match(value):
-        raise ValueError("decimal digits only")
-    return value
+def _limit(value: Any) -> int:
+    if value == DEFAULT_LIMIT:
+        return DEFAULT_LIMIT
+    if not _DECIMAL.match(value) or not 1 <= int(value) <= MAX_LIMIT:
+        raise ValueError(f"a whole number from 1 to {MAX_LIMIT}")
+    return int(value)
 
 
-def _true_or_false(value: Any) -> Any:
-    if value not in ("true", "false", True, False):
+def _true_or_false(value: Any) -> bool:
+    if value not in ("true", "false", False):
         raise ValueError("true or false, in small letters")
-    return value
+    return value == "true"
 
 
-def _one_of(states: type[Status]) -> BeforeValidator:
+def _one_of(states: type[Status]) -> Any:
     def check(value: Any) -> Any:
         if value not in states.values:
             raise ValueError(f"one of: {', '.join(states.values)}")
         return value
 
-    return BeforeValidator(check)
+    return Annotated[str, BeforeValidator(check), WithJsonSchema({"type": "string", "enum": list(states.values)})]
 
 
-def _label(limit: int) -> BeforeValidator:
-    return BeforeValidator(lambda value: commands.label(value, limit))
+def _label(limit: int, description: str) -> Any:
+    check = BeforeValidator(lambda value: commands.label(value, limit))
+    return Annotated[str, check, WithJsonSchema({**words.label(limit), "description": description})]
 
 
-def _enum(states: type[Status]) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": list(states.values)})
-
-
-def _text(limit: int, description: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": limit, "description": description})
-
-
-Limit = Annotated[int, BeforeValidator(_decimal), Field(ge=1, le=MAX_LIMIT, description="Rows of one page.")]
-Cursor = Annotated[str | None, _text(512, "`next_cursor` of the page before, unchanged.")]
+Limit = Annotated[
+    int,
+    BeforeValidator(_limit),
+    WithJsonSchema({**words.whole(1, MAX_LIMIT), "description": "Rows of one page."}),
+]
+Cursor = _label(512, "The next_cursor of the page before, unchanged.")
 DryRun = Annotated[
     bool,
     BeforeValidator(_true_or_false),
-    Field(description="true: answer what would change, and change nothing. Needs no key and takes none."),
+    WithJsonSchema(
+        {"type": "boolean", "description": "true: answer what would change, and change nothing. Takes no key."}
+    ),
 ]
-StatusFilter = Annotated[str | None, _one_of(InstanceStatus), _enum(InstanceStatus)]
-ReasonFilter = Annotated[str | None, _one_of(ReviewReason), _enum(ReviewReason)]
-DefinitionFilter = Annotated[str | None, _label(128), _text(128, "Name of a definition, exactly.")]
-BusinessKeyFilter = Annotated[str | None, _label(191), _text(191, "Business key, exactly.")]
-StepKeyFilter = Annotated[str | None, _label(128), _text(128, "Explain this step only.")]
-TaskIdFilter = Annotated[str | None, _label(64), _text(64, "Explain the step of this task only.")]
+StatusFilter = _one_of(InstanceStatus)
+ReasonFilter = _one_of(ReviewReason)
+DefinitionFilter = _label(128, "Name of a definition, exactly.")
+BusinessKeyFilter = _label(191, "Business key, exactly.")
+StepKeyFilter = _label(128, "Explain this step only.")
+TaskIdFilter = _label(64, "Explain the step of this task only.")
 
-Id = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64, "description": "Opaque."})]
+Id = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 128, "description": "Opaque."})]
 """Of a path. Its form is not checked: what nobody has is not found."""

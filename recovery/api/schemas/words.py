@@ -80,7 +80,7 @@ ID: Schema = text(32, 1)
 CURSOR: Schema = text(512, 1, description="Where the next page starts; opaque.")
 REVISION: Schema = {"type": "string", "pattern": up_to(2**63 - 1), "description": "A decimal string, never a number."}
 
-KEY: Schema = {"type": "string", "pattern": r"^[\u0021-\u007e]{1,128}$", "description": "1 to 128 visible ASCII."}
+KEY: Schema = {"type": "string", "pattern": r"^[!-~]{1,128}$"}
 REASON: Schema = text(
     1024, 1, pattern=rf"^[^\u0000]*[^{_SPACE}\u0000][^\u0000]*$", description="Why. Stored as sent, not trimmed."
 )
