@@ -1,0 +1,4 @@
+"""The demo: a payments desk whose bank really fails, so that each kind of recovery has an instance to try it on.
+
+Nothing here writes rows: definitions are published, instances started and tasks worked by the engine, as anywhere else.
+"""
