@@ -50,6 +50,11 @@ class Issued:
     credential: Credential
     token: str
 
+    def as_printed(self, namespace: str, user: str) -> dict[str, str]:
+        """As commands print it, once (contract: "Provisioning")."""
+        row = self.credential
+        return {"namespace": namespace, "user": user, "label": row.label, "id": row.pk, "token": self.token}
+
 
 def authenticate(token: str) -> Actor:
     """Who carries this token (G1), in one statement; a second one, once a minute, notes that it was used.
@@ -118,23 +123,10 @@ def create(
 
     `application`: the name of the only application it may act for. Raises ValidationFailed.
     """
-    check_reason(reason)
-    try:
-        commands.label(label, MAX_LABEL)
-    except commands.Invalid as error:
-        raise ValidationFailed(str(error), fields={"label": [str(error)]}) from None
 
     def work(ledger: Ledger) -> Issued:
         permissions.require_administration(actor)
-        check_end(expires_at, ledger.now)
-        person = holders.holder("user", username)
-        if find(actor.namespace_id, person.pk, label) is not None:
-            sentence = _(
-                "This account has a credential of this label. Rotate or revoke that one, or choose another label."
-            )
-            raise ValidationFailed(sentence, fields={"label": [sentence]})
-        limit = find_application(actor.namespace_id, application)
-        return issue(ledger, actor.namespace_id, person, label, limit, expires_at, reason)
+        return make(ledger, actor.namespace_id, username, label, application, expires_at, reason)
 
     return change(actor.username, work)
 
@@ -163,7 +155,31 @@ def revoke(actor: Actor, credential_id: str, *, reason: str) -> None:
     change(actor.username, work)
 
 
-# Parts that provisioning shares
+# Parts that commands share
+
+
+def make(
+    ledger: Ledger,
+    namespace_id: str,
+    username: str,
+    label: str,
+    application: str | None,
+    expires_at: datetime | None,
+    reason: str,
+) -> Issued:
+    """Checks what was typed, and issues. Raises ValidationFailed."""
+    check_reason(reason)
+    check_end(expires_at, ledger.now)
+    try:
+        commands.label(label, MAX_LABEL)
+    except commands.Invalid as error:
+        raise ValidationFailed(str(error), fields={"label": [str(error)]}) from None
+    person = holders.holder("user", username)
+    if find(namespace_id, person.pk, label) is not None:
+        sentence = _("This account has a credential of this label. Rotate or revoke that one, or choose another label.")
+        raise ValidationFailed(sentence, fields={"label": [sentence]})
+    limit = find_application(namespace_id, application)
+    return issue(ledger, namespace_id, person, label, limit, expires_at, reason)
 
 
 def issue(

@@ -98,7 +98,7 @@ def revoke(actor: Actor, held: Held, *, version: str, reason: str) -> None:
     change(actor.username, work)
 
 
-# Parts that provisioning shares
+# Parts that commands share
 
 
 def put(

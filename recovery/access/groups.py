@@ -75,7 +75,7 @@ def leave(actor: Actor, group: str, username: str, *, reason: str) -> None:
     change(actor.username, work)
 
 
-# Parts that provisioning shares
+# Parts that commands share
 
 
 def make(ledger: Ledger, name: str, *, reason: str, namespace_id: str | None = None) -> Group:

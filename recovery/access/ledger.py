@@ -13,15 +13,15 @@ from django.utils.translation import gettext as _
 from recovery import clock, permissions
 from recovery.audit import instant
 from recovery.errors import StateConflict
-from recovery.locks import Locks, transact
+from recovery.locks import Locks, Rollback, transact
 from recovery.models import AccessLedger, AccessLog, Namespace, Queue
 from recovery.writes import change as write
 from recovery.writes import insert
 
 T = TypeVar("T")
 
-PLATFORM = "provision"
-"""Who acts where a file or a command says what shall be, not a person who is signed in."""
+SHELL = "manage.py"
+"""Who acts where a command of whoever runs the system says what shall be, not a person who is signed in."""
 
 
 @dataclass
@@ -65,8 +65,10 @@ class Ledger:
         return entry
 
 
-def change(by: str, work: Callable[[Ledger], T]) -> T:
+def change(by: str, work: Callable[[Ledger], T], *, preview: bool = False) -> T:
     """Runs a change of access in one transaction; changes wait for each other, so that each sees the one before.
+
+    A preview is the very same transaction, rolled back at its end.
 
     Two administrators who remove each other meet here: the second one is no administrator any more. Raises
     StateConflict when a namespace would lose its last administrator, Busy under contention, and what `work` raises;
@@ -80,6 +82,8 @@ def change(by: str, work: Callable[[Ledger], T]) -> T:
         _keep_administered(before, permissions.administered_until(ledger.now))
         insert(*ledger.entries)
         write(ledger.row, entries=ledger.row.entries + len(ledger.entries))
+        if preview:
+            raise Rollback(answer)
         return answer
 
     return transact(run)
