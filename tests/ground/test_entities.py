@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, models, transaction
 
 from recovery.management.commands import entities
+from recovery.models import catalogue
 from recovery.models import fields as types
 from recovery.models.access import Grant
 from tests.support.rows import nonsense
@@ -73,8 +74,8 @@ def _catalogue() -> dict[str, tuple[str, list[Column]]]:
 
 
 LISTED = _catalogue()
-ENTITIES = {model.__name__: model for model in entities.entities()}
-OURS = [*entities.entities(), *entities.own_tables()]
+ENTITIES = {model.__name__: model for model in catalogue.entities()}
+OURS = [*catalogue.entities(), *catalogue.own_tables()]
 
 
 ENUMS = [

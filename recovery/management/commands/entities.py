@@ -8,17 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import models
 
-from recovery.models import definition, instance, management, pulse, tenancy, waiting
+from recovery.models.catalogue import entities, own_tables
 from recovery.models.fields import Enum, Id, Json, Key, Text
 from recovery.schema import SchemaCommand
-
-TOPICS = (tenancy, definition, instance, pulse, waiting, management)
-"""The modules of the entities; every other model is a table of the console's own."""
 
 PLACE = settings.BASE_DIR / "docs" / "entities.md"
 
@@ -44,18 +40,6 @@ class Command(SchemaCommand):
             PLACE.write_text(page)
         elif not PLACE.exists() or PLACE.read_text() != page:
             raise CommandError("docs/entities.md is stale; run `manage.py entities`", returncode=1)
-
-
-def entities() -> list[type[models.Model]]:
-    """The 35 entities, by topic."""
-    names = [topic.__name__ for topic in TOPICS]
-    known = [model for model in apps.get_app_config("recovery").get_models() if model.__module__ in names]
-    return sorted(known, key=lambda model: names.index(model.__module__))
-
-
-def own_tables() -> list[type[models.Model]]:
-    """What the console keeps besides the entities: grants, runners and the like."""
-    return [model for model in apps.get_app_config("recovery").get_models() if model not in entities()]
 
 
 def render() -> str:
