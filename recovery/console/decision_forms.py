@@ -64,6 +64,9 @@ class DecisionForm(forms.Form):
             choices=[(ref, ref) for ref in kept], required=False, widget=forms.RadioSelect
         )
 
+        # The order of the page, so that the summary of what is wrong reads like it.
+        self.order_fields(["outcome", self.value_name, "evidence", "evidence_ref", "reason", operation.statement])
+
     @property
     def value_name(self) -> str:
         return VALUE.get(self.operation.slug, "")

@@ -126,8 +126,16 @@ class PreviewPage:
     at: datetime
 
 
-HIDDEN = {"id", "previous_hash", "entry_hash", "response", "command_digest", "before", "after"}
-"""Columns of new rows that tell a person nothing before the commit."""
+HIDDEN = frozenset(
+    {
+        *("id", "namespace_id", "application_id", "instance_id", "created_at", "operation_key", "command_digest"),
+        *("input", "input_digest", "before", "after", "previous_hash", "entry_hash", "response", "payload_digest"),
+    }
+)
+"""Columns of new rows that repeat what stands on the page, or mean nothing before the commit."""
+
+LAST = ("ApplicationQuota", "QueueQuota")
+"""Rows that only count; they stand below what was decided."""
 
 
 def preview_page(preview: Any, at: datetime) -> PreviewPage:
@@ -140,8 +148,9 @@ def preview_page(preview: Any, at: datetime) -> PreviewPage:
         (entity, [(name, value) for name, value in fields.items() if _tells(name, value)])
         for entity, fields in preview.created
     ]
-    return PreviewPage(preview.allowed, options.lines(preview.findings), list(changed.values()), created, at)
+    rows = sorted(changed.values(), key=lambda row: (row.entity in LAST, row.entity != "WorkflowInstance"))
+    return PreviewPage(preview.allowed, options.lines(preview.findings), rows, created, at)
 
 
 def _tells(name: str, value: Any) -> bool:
-    return name not in HIDDEN and value not in (None, "", {}) and not name.startswith(("namespace", "application"))
+    return name not in HIDDEN and value not in (None, "", {})

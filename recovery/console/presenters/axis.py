@@ -98,7 +98,7 @@ def axis(lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Seque
     # Room for a mark on either edge.
     scale = _Scale(start - passed * 0.02, last + max(last - start, passed) * 0.06)
     height = TOP + LANE * len(lanes)
-    shapes = [*_ticks(scale, height), *_lines(len(lanes))]
+    shapes = [*_ticks(scale, height, now), *_lines(len(lanes))]
     shapes += [shape for number, lane in enumerate(lanes) for shape in _lane(scale, lane, TOP + LANE * number)]
     shapes += _deadlines(scale, near, height)
     shapes += _now(scale, now, height)
@@ -107,7 +107,8 @@ def axis(lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Seque
     return Axis(lanes, height + 1, shapes, facts, beyond, scale.start, scale.end)
 
 
-def _ticks(scale: _Scale, height: int) -> Iterator[Shape]:
+def _ticks(scale: _Scale, height: int, now: datetime) -> Iterator[Shape]:
+    """Round times of the reader's zone; none of their labels under the mark of the present or over an edge."""
     span = scale.end - scale.start
     step = next((step for step in STEPS if span / step <= MOST_TICKS), STEPS[-1])
     local = timezone.localtime(scale.start)
@@ -116,7 +117,8 @@ def _ticks(scale: _Scale, height: int) -> Iterator[Shape]:
     while at < scale.end:
         place = scale.percent(at)
         yield Shape("line", "tick", place, TOP - 8, x2=place, height=height)
-        yield Shape("text", "ticktext", place, TOP - 14, anchor="middle", text=_tick_word(at, step))
+        if 20 < scale.pixel(at) < WIDTH - 20 and abs(scale.pixel(at) - scale.pixel(now)) > 66:
+            yield Shape("text", "ticktext", place, TOP - 14, anchor="middle", text=_tick_word(at, step))
         at += step
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -170,6 +171,20 @@ def digest(value: str) -> SafeString:
 def timed(sentence: Any) -> SafeString:
     """A sentence of the domain with its times in the reader's zone."""
     return options.timed(sentence)
+
+
+_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+_DIGEST = re.compile(r"(?:\d+:)?([0-9a-f]{64})")
+
+
+@register.simple_tag
+def brief(value: Any) -> SafeString | str:
+    """A stored value in a table of rows: identifiers and digests cut, with the whole behind them."""
+    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
+        return short(value)
+    if isinstance(value, str) and (found := _DIGEST.fullmatch(value)):
+        return digest(found[1])
+    return options.timed(shown(value))
 
 
 @register.filter

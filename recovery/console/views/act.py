@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpResponse, QueryDict
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
@@ -95,9 +94,9 @@ def _preview(work: Act) -> HttpResponse:
     command = work.command()
     preview = operations.preview(work.found.actor, work.shown.operation.slug, work.found.instance.pk, command)
     shown = preview_page(preview, clock.now())
-    if work.request.htmx:
-        return render(work.request, "console/_preview.html", {"preview": shown})
-    return work.render(preview=shown)
+    response = work.render(preview=shown)
+    response["HX-Reswap"] = "innerHTML show:#preview:top"
+    return response
 
 
 def _act(request: Request, found: Found, kind: Operation, aim: dict[str, str]) -> Act:
