@@ -1,6 +1,7 @@
 """The product's settings on a test database: SQLite, or the one that TEST_DATABASE_URL names."""
 
 import os
+import secrets
 
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 
@@ -11,12 +12,12 @@ from weave_admin.settings import STORAGES, VAR_DIR
 _url = os.environ.get("TEST_DATABASE_URL", "")
 DATABASES = {"default": database(_url or "sqlite:///unused")}
 if not _url:
-    # A file and not memory, so that several connections, threads and processes meet in it. One for each process:
-    # runs side by side do not share it.
+    # A file and not memory, so that several connections, threads and processes meet in it. Its name is used once: runs
+    # side by side do not share it, and none takes up the write-ahead log that a killed run left.
     _folder = VAR_DIR / "test"
     _folder.mkdir(exist_ok=True)
-    DATABASES["default"]["NAME"] = str(_folder / f"unused-{os.getpid()}.sqlite3")
-    DATABASES["default"]["TEST"] = {"NAME": str(_folder / f"{os.getpid()}.sqlite3")}
+    _name = f"{os.getpid()}-{secrets.token_hex(4)}.sqlite3"
+    DATABASES["default"] |= {"NAME": str(_folder / f"unused-{_name}"), "TEST": {"NAME": str(_folder / _name)}}
     # Nobody needs a test database after a power failure.
     DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF"
 
