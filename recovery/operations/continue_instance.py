@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 
 from recovery import flow
 from recovery.case import StepCase
@@ -38,7 +38,10 @@ def everything_fits(question: Question) -> Iterator[Finding]:
         yield fails(
             "CO1",
             ExecutionUnknown,
-            _("The effect of %(count)d tasks is unknown.") % {"count": len(unknown)},
+            ngettext(
+                "The effect of %(count)d task is unknown.", "The effects of %(count)d tasks are unknown.", len(unknown)
+            )
+            % {"count": len(unknown)},
             _("Verify each and use ReviewTask."),
             unknown,
         )
@@ -83,7 +86,12 @@ def steps_are_resolved(question: Question) -> Iterator[Finding]:
         yield fails(
             "CO1",
             StepUnresolved,
-            _("%(count)d steps are not resolved: %(names)s.") % {"count": len(unresolved), "names": names},
+            ngettext(
+                "%(count)d step is not resolved: %(names)s.",
+                "%(count)d steps are not resolved: %(names)s.",
+                len(unresolved),
+            )
+            % {"count": len(unresolved), "names": names},
             _("Retry, rearm, continue or resolve each of them."),
             [row.pk for row in unresolved],
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 
 from recovery import clock, flow
 from recovery.errors import ExecutionUnsettled, RevisionConflict, StateConflict
@@ -69,7 +69,11 @@ def no_attempt_runs(question: Question) -> Iterator[Finding]:
             "RT2", ExecutionUnsettled, _("An attempt is still running."), _("Wait until it has ended."), running
         )
     else:
-        yield holds("RT2", _("None of its %(count)d attempts is running.") % {"count": len(task.attempts)})
+        yield holds(
+            "RT2",
+            ngettext("Its %(count)d attempt has ended.", "All its %(count)d attempts have ended.", len(task.attempts))
+            % {"count": len(task.attempts)},
+        )
 
 
 def result_is_stated(question: Question) -> Iterator[Finding]:

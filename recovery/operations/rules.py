@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from recovery import contracts
 from recovery.audit import instant
@@ -114,7 +115,12 @@ def inbox_is_settled(question: Question) -> Iterator[Finding]:
         yield fails(
             "G6",
             InboxUnsettled,
-            _("%(count)d quarantined events in the inbox.") % {"count": len(quarantined)},
+            ngettext(
+                "%(count)d event in the inbox is quarantined.",
+                "%(count)d events in the inbox are quarantined.",
+                len(quarantined),
+            )
+            % {"count": len(quarantined)},
             _("The source has to be repaired; then manage.py reverify_inbox checks it again."),
             quarantined,
         )
@@ -122,7 +128,12 @@ def inbox_is_settled(question: Question) -> Iterator[Finding]:
         yield fails(
             "G6",
             InboxUnsettled,
-            _("%(count)d events in the inbox are not consumed yet.") % {"count": len(pending)},
+            ngettext(
+                "%(count)d event in the inbox is not consumed yet.",
+                "%(count)d events in the inbox are not consumed yet.",
+                len(pending),
+            )
+            % {"count": len(pending)},
             _("Wait a moment; they are consumed by themselves."),
             pending,
         )
@@ -139,7 +150,12 @@ def step_results_are_processed(question: Question) -> Iterator[Finding]:
         yield fails(
             "G6",
             InboxUnsettled,
-            _("The newest result of %(count)d tasks of this step was not consumed yet.") % {"count": len(late)},
+            ngettext(
+                "The newest result of %(count)d task of this step is not consumed yet.",
+                "The newest results of %(count)d tasks of this step are not consumed yet.",
+                len(late),
+            )
+            % {"count": len(late)},
             _("Wait a moment; it is consumed by itself."),
             late,
         )
@@ -229,7 +245,10 @@ def tasks_are_settled(rule: str, tasks: Iterable[TaskCase]) -> Iterator[Finding]
         yield fails(
             rule,
             ExecutionUnknown,
-            _("The effect of %(count)d tasks is unknown.") % {"count": len(unknown)},
+            ngettext(
+                "The effect of %(count)d task is unknown.", "The effects of %(count)d tasks are unknown.", len(unknown)
+            )
+            % {"count": len(unknown)},
             _("Verify it and use ReviewTask first."),
             unknown,
         )
@@ -237,12 +256,21 @@ def tasks_are_settled(rule: str, tasks: Iterable[TaskCase]) -> Iterator[Finding]
         yield fails(
             rule,
             ExecutionUnsettled,
-            _("%(count)d tasks have not ended.") % {"count": len(open_)},
+            ngettext("%(count)d task has not ended.", "%(count)d tasks have not ended.", len(open_))
+            % {"count": len(open_)},
             _("Wait until the execution has ended, or cancel the task if it has not started."),
             open_,
         )
     if not unknown and not open_:
-        yield holds(rule, _("All %(count)d tasks of the step are known.") % {"count": len(tasks)})
+        yield holds(
+            rule,
+            ngettext(
+                "What the step's %(count)d task did is known.",
+                "What the step's %(count)d tasks did is known.",
+                len(tasks),
+            )
+            % {"count": len(tasks)},
+        )
 
 
 def no_signal_is_pending(rule: str, step: StepCase) -> Iterator[Finding]:
