@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from recovery import audit, permissions, stream
 from recovery.errors import NotFound, RevisionConflict, StateConflict
+from recovery.ids import new_id
 from recovery.instance_lock import lock_instance
 from recovery.locks import Locks, transact
 from recovery.models import ExecutionAudit, Task
@@ -43,6 +44,11 @@ def cancel_task(actor: Actor, task_id: str, expected_task_revision: str, reason:
     permissions.require(actor, permissions.CANCEL_TASKS)
     permissions.require_active(found.namespace, found.application)
     CancelTask.parse({"expected_task_revision": expected_task_revision, "reason": reason})
+    audit_id = new_id()
+
+    def done() -> Task | None:
+        """A commit whose answer was lost: this call has no key, but its audit has an id."""
+        return Task.objects.filter(pk=task_id, executionaudit__pk=audit_id).first()
 
     def work(locks: Locks) -> Task:
         locked = lock_instance(locks, instance_id)
@@ -52,6 +58,7 @@ def cancel_task(actor: Actor, task_id: str, expected_task_revision: str, reason:
         settled = cancel_unstarted([task], locked.now)
         after = {"task_id": task.pk, "task_status": str(task.status), "task_revision": str(task.revision)}
         execution = ExecutionAudit(
+            id=audit_id,
             task=task,
             actor=actor.username,
             action=ACTION,
@@ -76,7 +83,7 @@ def cancel_task(actor: Actor, task_id: str, expected_task_revision: str, reason:
         stream.publish(locks, settled, locked.now)
         return task
 
-    return transact(work)
+    return transact(work, before=done)
 
 
 def cancel_unstarted(tasks: Sequence[Task], now: datetime) -> list[Settled]:
