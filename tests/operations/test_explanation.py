@@ -115,7 +115,7 @@ def test_an_explanation_locks_and_writes_nothing(world: World, capture_statement
     assert facts(flow) == before
 
 
-@pytest.mark.parametrize("siblings", [5, 60])
+@pytest.mark.parametrize("siblings", [5, 40])
 def test_an_explanation_takes_at_most_12_statements(world: World, siblings: int, capture_statements: Any) -> None:
     flow = failed_task(world, *(task(f"sibling-{number}") for number in range(siblings)))
     with capture_statements() as statements:
