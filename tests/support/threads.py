@@ -3,21 +3,19 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any
 
 from django.db import connections
 
-T = TypeVar("T")
 
-
-def together(callers: Sequence[Callable[[], T]]) -> list[T | Exception]:
+def together(callers: Sequence[Callable[[], Any]]) -> list[Any]:
     """Releases all callers at one moment and answers what each returned or raised, in their order.
 
     Needs a transactional test: other connections do not see what an open test transaction wrote.
     """
     gate = threading.Barrier(len(callers))
 
-    def run(caller: Callable[[], T]) -> T | Exception:
+    def run(caller: Callable[[], Any]) -> Any:
         gate.wait(timeout=60)
         try:
             return caller()
