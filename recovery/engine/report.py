@@ -236,7 +236,7 @@ def _first_answer(attempt: TaskAttempt, results: Sequence[TaskResult], said: _Su
     own = next((result for result in results if result.source == ResultSource.WORKER), None)
     if own is not None:
         same = own.outcome == said.outcome and exact_json.digest(own.payload) == exact_json.digest(said.payload)
-        return Report(late=False, task_status=_STATUS_AFTER[own.outcome]) if same else None
+        return Report(late=False, task_status=_STATUS_AFTER[said.outcome]) if same else None
     # A failure that was tried again left no result.
     same = (attempt.error_code, attempt.error_message) == (said.error_code, said.error_message)
     if attempt.status == AttemptStatus.FAILED and said.outcome == ResultOutcome.FAILED and same:

@@ -1,6 +1,7 @@
 """In-process handlers: what they may say, and what becomes of a task that one of them runs."""
 
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError
 
-from recovery import clock, permissions
+from recovery import clock, permissions, prompts
 from recovery.engine import handlers, reaper, report
 from recovery.engine.handlers import handler
 from recovery.models import TaskAttempt
@@ -122,9 +123,14 @@ def test_a_worker_leaves_a_queue_that_never_gets_empty_after_its_shift(
     """And tells the others that there is more."""
     world.start(parallel(*(task(f"t{number}", **doing("answer")) for number in range(3))))
     told: list[str] = []
-    monkeypatch.setattr(handlers.prompts, "queue", told.append)
+    monkeypatch.setattr(prompts, "queue", told.append)
     run = handlers.run
-    monkeypatch.setattr(handlers, "run", lambda *args: (run(*args), world.traveller.shift(handlers.SHIFT / 2))[0])
+
+    def slowly(*leased: Any) -> None:
+        run(*leased)
+        world.traveller.shift(handlers.SHIFT / 2)
+
+    monkeypatch.setattr(handlers, "run", slowly)
     assert handlers.work(world.queues["bank"].pk) == 2
     assert told == [world.queues["bank"].pk]
 
@@ -317,7 +323,7 @@ def test_a_report_is_sent_again_while_the_database_is_away(world: World, monkeyp
         return succeed(*credentials, **said)
 
     monkeypatch.setattr(report, "succeed", away_once)
-    monkeypatch.setattr(handlers.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "sleep", slept.append)
     work(world)
     assert flow.status == "SUCCEEDED"
     assert slept == [handlers.PAUSES[0]]

@@ -154,7 +154,8 @@ def test_a_task_is_claimed_or_given_up_but_not_both(world: World) -> None:
     flows = [world.start(task("pay", timeout_ms=MINUTE)) for _instance in range(8)]
     world.travel(minutes=1, microseconds=-1, run=False)
     world.traveller.shift(0.000001)
-    together([*(partial(world.claim_all, max_tasks=2) for _worker in range(4)), *(reaper.reap,) * 2])
+    callers: list[Any] = [partial(world.claim_all, max_tasks=2)] * 4 + [reaper.reap] * 2
+    together(callers)
     for flow in flows:
         assert flow.task("pay").status in ("RUNNING", "FAILED")
     assert_ledger_holds(world)

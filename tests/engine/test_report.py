@@ -316,7 +316,7 @@ def test_what_is_no_report_is_refused_by_field(world: World, said: dict[str, Any
     flow = world.start(task("pay"))
     lease = world.claim()
     before = facts(flow)
-    words = {"error_code": "CODE", "error_message": "", "retryable": False} | said
+    words: dict[str, Any] = {"error_code": "CODE", "error_message": "", "retryable": False} | said
     with pytest.raises(ValidationFailed) as refusal:
         report.fail(world.worker, lease.attempt.pk, lease.attempt.lease_token, **words)
     assert list(refusal.value.fields) == [field]
@@ -379,7 +379,8 @@ def test_reports_and_the_reaper_at_once_end_an_attempt_once(world: World) -> Non
     flows = [world.start(task("pay")) for _instance in range(8)]
     leases = world.claim_all()
     world.travel(minutes=1, run=False)
-    answers = together([*(partial(world.succeed, lease, run=False) for lease in leases), *(reaper.reap,) * 3])
+    callers: list[Any] = [partial(world.succeed, lease, run=False) for lease in leases] + [reaper.reap] * 3
+    answers = together(callers)
     assert not [answer for answer in answers if isinstance(answer, Exception)]
     for flow in flows:
         sources = [kept.source for kept in flow.results("pay")]

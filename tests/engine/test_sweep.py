@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recovery import clock
-from recovery.engine import inbox, schedule, sweep
+from recovery.engine import clocks, inbox, schedule, sweep
 from recovery.models import RunnerBeat, TaskResult
 from tests.support.ledger import assert_ledger_holds
 from tests.support.threads import together
@@ -113,7 +113,7 @@ def test_a_runner_that_fails_does_not_stop_the_others(
     def fail(limit: int) -> int:
         raise LookupError("clocks")
 
-    monkeypatch.setattr(sweep.clocks, "fire_due", fail)
+    monkeypatch.setattr(clocks, "fire_due", fail)
     flow = world.start(task("pay"), run=False)
     sweep.sweep()
     assert flow.step("pay").status == "RUNNING"
