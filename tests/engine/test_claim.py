@@ -296,7 +296,7 @@ def test_many_workers_get_every_task_once_and_no_more_than_may_run(world: World)
     change(world.queue_quota(), max_running=25)
     world.start(crowd(30))
     answers = together([partial(claim, world.worker, "bank", f"worker {number}", 3) for number in range(12)])
-    leased = [lease.task.pk for leases in answers for lease in leases]  # type: ignore[union-attr]
+    leased = [lease.task.pk for leases in answers for lease in leases]
     assert len(leased) == len(set(leased)) == 25
     assert_ledger_holds(world)
 
@@ -307,7 +307,7 @@ def test_many_workers_keep_a_concurrency_key_to_one(world: World) -> None:
     world.start(crowd(6, policy={"concurrency_key": "account-7"}))
     world.start(crowd(6, policy={"concurrency_key": "account-8"}))
     answers = together([partial(claim, world.worker, "bank", f"worker {number}", 2) for number in range(8)])
-    leased = [lease.task for leases in answers for lease in leases]  # type: ignore[union-attr]
+    leased = [lease.task for leases in answers for lease in leases]
     assert {found.concurrency_key for found in leased} == {"account-7", "account-8"}
     assert len(leased) == 2
     assert_ledger_holds(world)
@@ -318,7 +318,7 @@ def test_many_workers_keep_a_concurrency_key_to_one(world: World) -> None:
 def test_many_claims_with_one_key_get_the_same_leases(world: World) -> None:
     world.start(crowd(4))
     answers = together([partial(claim, world.worker, "bank", "worker", 2, key="once") for _caller in range(8)])
-    tokens = {tuple(lease.attempt.lease_token for lease in leases) for leases in answers}  # type: ignore[union-attr]
+    tokens = {tuple(lease.attempt.lease_token for lease in leases) for leases in answers}
     assert len(tokens) == 1
     assert TaskAttempt.objects.count() == 2
 

@@ -126,7 +126,7 @@ def test_publishers_of_one_new_name_get_versions_one_after_the_other(world: Worl
     answers = together(
         [partial(publish.publish, world.operator, f"key-{number}", asked) for number, asked in enumerate(documents)]
     )
-    assert sorted(answer.data["version"] for answer in answers) == [1, 2, 3, 4]  # type: ignore[union-attr]
+    assert sorted(answer.data["version"] for answer in answers) == [1, 2, 3, 4]
     assert WorkflowDefinition.objects.count() == 1
 
 

@@ -142,7 +142,7 @@ def test_many_reapers_at_once_settle_each_task_once(world: World) -> None:
     world.claim_all(max_tasks=6)
     world.travel(minutes=2, run=False)
     answers = together([reaper.reap] * 6)
-    assert sum(answers) == 12  # type: ignore[arg-type]
+    assert sum(answers) == 12
     for flow in flows:
         assert len(flow.results("a")) == len(flow.results("b")) == 1
     assert_ledger_holds(world)

@@ -132,7 +132,7 @@ def test_runners_at_one_moment_open_one_round(world: World) -> None:
     world.travel(minutes=1, run=False)
     before = flow.instance.revision
     counts = together([clocks.fire_due] * 8)
-    assert sum(counts) == 1  # type: ignore[arg-type]
+    assert sum(counts) == 1
     assert (flow.poll("ask").used_rounds, len(flow.tasks("ask"))) == (2, 2)
     assert flow.instance.revision == before + 1
     assert world.application_quota().open_tasks == 1

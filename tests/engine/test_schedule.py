@@ -248,7 +248,7 @@ def test_a_full_queue_does_not_hold_up_leaves_behind_it(world: World) -> None:
 def test_schedulers_that_race_activate_each_leaf_once(world: World) -> None:
     flow = world.start(parallel(task("one"), task("two")), run=False)
     answers = together([lambda: schedule.advance(flow.id)] * 4)
-    assert sorted(answers) == [False, False, False, True]  # type: ignore[type-var]
+    assert sorted(answers) == [False, False, False, True]
     assert Task.objects.count() == 2
     assert world.application_quota().open_tasks == 2
 

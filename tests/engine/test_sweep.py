@@ -172,7 +172,7 @@ def test_a_clock_that_was_set_back_stops_no_beat(world: World) -> None:
 def test_many_beats_at_once_make_one_tick(world: World) -> None:
     sweep.tick()
     world.travel(seconds=1, run=False)
-    assert sum(together([sweep.tick] * 8)) == 1  # type: ignore[arg-type]
+    assert sum(together([sweep.tick] * 8)) == 1
 
 
 @pytest.mark.django_db(transaction=True)
