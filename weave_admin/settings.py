@@ -1,6 +1,5 @@
 """Settings. Everything an operator may choose comes from the environment: docs/operations.md has the table."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +56,10 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "recovery.console.middleware.ReaderZone",
+    # Innermost: turns a domain error into a page or a partial while user, language and htmx are known.
+    "recovery.console.middleware.ErrorPages",
 ]
-if find_spec("recovery.console.middleware"):
-    MIDDLEWARE += [
-        "recovery.console.middleware.ReaderZone",
-        # Innermost: turns a domain error into a page or a partial while user, language and htmx are known.
-        "recovery.console.middleware.ErrorPages",
-    ]
 
 ROOT_URLCONF = "weave_admin.urls"
 WSGI_APPLICATION = "weave_admin.wsgi.application"
