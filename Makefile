@@ -2,9 +2,10 @@
 # make serve   the product, on DATABASE_URL, BROKER_URL and PORT (docs/operations.md)
 # make test    the whole suite, on SQLite and on MariaDB; TESTS="..." for a part of it
 # make lint    what CI checks besides
+# make pictures  the pictures of the README, of the real pages
 
 PYTHON_BIN := .venv/bin
-.PHONY: demo serve install test lint lock clean
+.PHONY: demo serve install test lint lock pictures clean
 
 demo: install
 	@$(PYTHON_BIN)/python manage.py demo
@@ -22,6 +23,10 @@ test:
 lint:
 	@.ci/install tests
 	@PATH=$(CURDIR)/$(PYTHON_BIN):$$PATH .ci/lint
+
+pictures:
+	@.ci/install tests
+	@$(PYTHON_BIN)/python -m tests.support.pictures
 
 # The lock files hold versions and hashes, and no address of any registry.
 lock:

@@ -58,7 +58,7 @@ class Command(SchemaCommand):
         while not people.exists():
             time.sleep(0.2)
         connection.close()
-        self.stdout.write(f"\nWeave's demo runs at {address}\n")
+        self.stdout.write(f"Weave's demo runs at {address}\n")
         for username, password, what in PEOPLE:
             self.stdout.write(f"  {username:14} password {password:20} {what}")
         self.stdout.write(
