@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import DateTimeField, Model, Q, QuerySet
+from django.db.models import CharField, DateTimeField, Model, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from recovery import exact_json
@@ -21,13 +21,14 @@ from recovery.errors import ValidationFailed
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+_LONGEST_KEY = 191
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
 class Keyset:
-    """The order of a list. `name`: of the list, in its cursors. `by`: a column; ties go by id unless it is `unique`."""
+    """The order of a list. `name`: of the list, in its cursors. `by`: a column; ties go by id unless it is unique."""
 
     name: str
     by: str = "id"
@@ -38,19 +39,32 @@ class Keyset:
     def columns(self) -> tuple[str, ...]:
         return (self.by,) if self.is_unique or self.by == "id" else (self.by, "id")
 
-    def page(self, parts: Sequence[QuerySet[Any]], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+    def page(
+        self, parts: Sequence[QuerySet[Any]], cursor: str | None, limit: int, *, rows: QuerySet[Any] | None = None
+    ) -> tuple[list[Any], str | None]:
         """The rows after the cursor, and the cursor of the next page or None.
 
-        `parts`: disjoint queries that make up the list together, each read along its own index. Raises ValidationFailed
-        for a cursor that no page of this list has made.
+        `parts`: disjoint queries that make up the list together, each read along its own index. `rows`: where the list
+        may have millions of rows; then its places are read first, from an index that holds all that is asked for, and
+        the page's rows from here. Asked for whole rows, MariaDB takes the equality alone and walks over every row above
+        the cursor (20 ms in the middle of 200,000 rows instead of 1).
+
+        Raises ValidationFailed for a cursor that no page of this list has made.
         """
         order = [f"-{column}" if self.newest_first else column for column in self.columns]
         after = Q() if cursor is None else self._after(self._read(cursor, parts[0].model))
-        found = [row for part in parts for row in part.filter(after).order_by(*order)[: limit + 1]]
+        selected = [part.filter(after).order_by(*order)[: limit + 1] for part in parts]
+        if rows is not None:
+            selected = [part.only(*self.columns) for part in selected]
+        found = [row for part in selected for row in part]
         if len(parts) > 1:
             found.sort(key=self._place, reverse=self.newest_first)
-        rows = found[:limit]
-        return rows, self._write(rows[-1]) if len(found) > limit else None
+        page = found[:limit]
+        next_cursor = self._write(page[-1]) if len(found) > limit else None
+        if rows is not None:
+            whole = rows.in_bulk([place.pk for place in page])
+            page = [whole[place.pk] for place in page]
+        return page, next_cursor
 
     def _place(self, row: Any) -> tuple[Any, ...]:
         return tuple(getattr(row, column) for column in self.columns)
@@ -84,8 +98,8 @@ class Keyset:
 
 def _value(model: type[Model], column: str, given: Any) -> Any:
     field = model._meta.get_field(column)
-    if column == "id":
-        if not isinstance(given, str) or len(given) > 64:
+    if isinstance(field, CharField):
+        if not isinstance(given, str) or len(given) > _LONGEST_KEY:
             raise ValueError(column)
         return given
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**63:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from ninja import Router
 
@@ -73,25 +73,29 @@ def list_instances(
     permissions.require_reading(request.auth)
     keyset = _BY_AGE if review_reason is None else _BY_REVIEW
     parts = _parts(request, status, definition, business_key, review_reason)
-    page, next_cursor = keyset.page(parts, cursor, limit)
+    page, next_cursor = keyset.page(parts, cursor, limit, rows=WorkflowInstance.objects.defer(*BULKY))
     return answer({"items": [render(row, BULKY) for row in page], "next_cursor": next_cursor})
 
 
 def _parts(
     call: Call, status: str | None, definition: str | None, business_key: str | None, review_reason: str | None
 ) -> list[QuerySet[WorkflowInstance]]:
-    """The queries that make up the list, each in the order of an index."""
-    rows = WorkflowInstance.objects.filter(namespace_id=call.auth.namespace_id).defer(*BULKY)
-    if call.auth.application_id is not None:
-        rows = rows.filter(application_id=call.auth.application_id)
+    """The queries that make up the list, each in the order of an index that holds all that it asks for."""
+    actor = call.auth
+    of_namespace = Q(namespace_id=actor.namespace_id)
+    rows = WorkflowInstance.objects.all()
+    if actor.application_id is not None:
+        rows = rows.filter(application_id=actor.application_id)
     if business_key is not None:
         rows = rows.filter(business_key=business_key)
     if review_reason is not None:
         # Only an instance in review has a reason.
-        rows = rows.filter(status=InstanceStatus.NEEDS_REVIEW, review_reason=review_reason)
+        rows = rows.filter(of_namespace, status=InstanceStatus.NEEDS_REVIEW, review_reason=review_reason)
     if definition is not None:
-        names = WorkflowDefinition.objects.filter(namespace_id=call.auth.namespace_id, name=definition)
-        rows = rows.filter(definition_id=names.values_list("pk", flat=True).first())
+        named = WorkflowDefinition.objects.filter(of_namespace, name=definition).values_list("pk", flat=True)
+        rows = rows.filter(definition_id=named.first())
+    else:
+        rows = rows.filter(of_namespace)
     if status is not None:
         return [rows.filter(status=status)]
     if definition is not None and business_key is None and review_reason is None:
