@@ -192,6 +192,7 @@ def test_a_commit_whose_answer_is_lost_has_its_effect_once(world: World, stage: 
 
 TO_THE_GATE = ["ApplicationQuota", "QueueQuota", "WorkflowInstance", "InstanceGate"]
 TO_THE_GATE_WITH_A_KEY = [TO_THE_GATE[0], "ManagementOperation", *TO_THE_GATE[1:]]
+LEAF = ["WorkflowStep", "StepActivation", "PollState", "PollRound", "PollBudget", "WaitState"]
 
 
 @pytest.mark.rule("G7")
@@ -206,8 +207,9 @@ TO_THE_GATE_WITH_A_KEY = [TO_THE_GATE[0], "ManagementOperation", *TO_THE_GATE[1:
         (cancelling_a_task, [*TO_THE_GATE, "Task", "ResultStream"]),
         (accepting, ["WorkflowInstance", "WorkflowStep", "WaitState"]),
         (activating, [*TO_THE_GATE, "WorkflowStep"]),
-        (releasing, [*TO_THE_GATE, "WorkflowStep", "Task"]),
-        (ending_a_stop, [*TO_THE_GATE, "Task", "Task"]),
+        (adjudicating, [*TO_THE_GATE, *LEAF[:2], "Task", *LEAF[2:], "Signal", "ResultStream"]),
+        (closing_waits, [*TO_THE_GATE, *LEAF]),
+        (cancelling_unstarted, [*TO_THE_GATE, "Task", "ResultStream"]),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -53,7 +53,8 @@ def at_statement(number: int, act: Act, fault: Act, *, only_writes: bool = False
 @contextmanager
 def answers_lost() -> Iterator[list[bool]]:
     """The first commit inside the block succeeds, but its caller sees a lost connection. Not empty once that was so."""
-    commit, lost = connection._commit, []
+    commit = connection._commit  # type: ignore[attr-defined]
+    lost: list[bool] = []
 
     def commit_and_lose() -> None:
         commit()
