@@ -17,6 +17,7 @@ from recovery.operations.commands import Document, Invalid, checked, json_value,
 MAX_WAIT_MS = 20_000
 """The longest time that a claim waits for a task."""
 MAX_HANDLERS = 100
+_TOO_LARGE = f"it is larger than {exact_json.MAX_BYTES} bytes"
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,20 @@ class Unreadable:
 
 def sent(request: HttpRequest) -> Any:
     """The parsed body, or Unreadable. Raises UnsupportedMediaType for anything but JSON in UTF-8."""
-    charset = (request.content_params or {}).get("charset", "utf-8")
-    if request.content_type != "application/json" or charset.lower().strip('"') not in ("utf-8", "utf8"):
-        raise UnsupportedMediaType("Send the body as Content-Type: application/json, in UTF-8.")
-    parsed = _parsed(request)
+    # The length comes first: what is too large is never read.
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    is_too_large = length.isdecimal() and int(length) > exact_json.MAX_BYTES
+    parsed = Unreadable(_TOO_LARGE, status=413) if is_too_large else _parsed(request)
     if isinstance(parsed, Unreadable):
         request.unreadable = parsed  # type: ignore[attr-defined]
     return parsed
 
 
 def _parsed(request: HttpRequest) -> Any:
-    # The length comes first: what is too large is never read.
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if length.isdecimal() and int(length) > exact_json.MAX_BYTES:
-        return Unreadable(f"it is larger than {exact_json.MAX_BYTES} bytes", status=413)
+    charset = (request.content_params or {}).get("charset", "utf-8")
+    is_json = request.content_type == "application/json" and charset.lower().strip('"') in ("utf-8", "utf8")
+    if request.body and not is_json:
+        raise UnsupportedMediaType("Send the body as Content-Type: application/json, in UTF-8.")
     try:
         return exact_json.parse(request.body)
     except exact_json.InvalidJson as error:

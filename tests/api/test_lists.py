@@ -172,48 +172,48 @@ def test_the_audit_is_a_chain_that_a_reader_can_follow(world: World, desk: Desk)
     assert run.state["audit_head"] == f"{len(entries)}:{hashes[-1]}"
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"limit": "0"},
-        {"limit": "201"},
-        {"limit": "-1"},
-        {"limit": "1.0"},
-        {"limit": " 5"},
-        {"limit": "+5"},
-        {"limit": "٣"},
-        {"limit": ""},
-        {"limit": "9" * 30},
-        {"cursor": ""},
-        {"cursor": "x"},
-        {"cursor": "é"},
-        {"cursor": "a" * 600},
-        {"cursor": cursor("instances")},
-        {"cursor": cursor("instances", 1, "a", "b")},
-        {"cursor": cursor("instances", "1", "a")},
-        {"cursor": cursor("instances", -1, "a")},
-        {"cursor": cursor("instances", True, "a")},
-        {"cursor": cursor("instances", 10**18, "a")},
-        {"cursor": cursor("instances", 10**30, "a")},
-        {"cursor": cursor("instances", 1, 2)},
-        {"cursor": cursor("reviews", 1, "a")},
-        {"cursor": cursor("definitions", "a")},
-        {"cursor": base64.urlsafe_b64encode(b"{").decode()},
-        {"status": "running"},
-        {"status": ""},
-        {"review_reason": "BECAUSE"},
-        {"definition": ""},
-        {"definition": "a" * 129},
-        {"business_key": "a\0"},
-        {"business_key": "a" * 192},
-        {"state": "RUNNING"},
-        {"namespace": "pay"},
-    ],
-)
-def test_a_parameter_that_is_wrong_is_an_error_by_its_name(desk: Desk, query: dict[str, str]) -> None:
-    answer = desk.operator.get("/instances", **query)
-    assert (answer.status, answer.code) == (422, "VALIDATION_FAILED")
-    assert list(answer["errors"]) == list(query)
+WRONG = [
+    {"limit": "0"},
+    {"limit": "201"},
+    {"limit": "-1"},
+    {"limit": "1.0"},
+    {"limit": " 5"},
+    {"limit": "+5"},
+    {"limit": "٣"},
+    {"limit": ""},
+    {"limit": "9" * 30},
+    {"cursor": ""},
+    {"cursor": "x"},
+    {"cursor": "é"},
+    {"cursor": "a" * 600},
+    {"cursor": cursor("instances")},
+    {"cursor": cursor("instances", 1, "a", "b")},
+    {"cursor": cursor("instances", "1", "a")},
+    {"cursor": cursor("instances", -1, "a")},
+    {"cursor": cursor("instances", True, "a")},
+    {"cursor": cursor("instances", 10**18, "a")},
+    {"cursor": cursor("instances", 10**30, "a")},
+    {"cursor": cursor("instances", 1, 2)},
+    {"cursor": cursor("reviews", 1, "a")},
+    {"cursor": cursor("definitions", "a")},
+    {"cursor": base64.urlsafe_b64encode(b"{").decode()},
+    {"status": "running"},
+    {"status": ""},
+    {"review_reason": "BECAUSE"},
+    {"definition": ""},
+    {"definition": "a" * 129},
+    {"business_key": "a\0"},
+    {"business_key": "a" * 192},
+    {"state": "RUNNING"},
+    {"namespace": "pay"},
+]
+
+
+def test_a_parameter_that_is_wrong_is_an_error_by_its_name(desk: Desk) -> None:
+    for query in WRONG:
+        answer = desk.operator.get("/instances", **query)
+        assert (answer.status, answer.code) == (422, "VALIDATION_FAILED"), query
+        assert list(answer["errors"]) == list(query)
 
 
 def test_a_parameter_that_is_given_twice_is_an_error(desk: Desk) -> None:
