@@ -81,7 +81,7 @@ def load(version_id: str) -> Definition:
     steps_of = StepDefinition.objects.filter(definition_version_id=version_id).select_related("queue__queuequota")
     rows = list(steps_of.order_by("position", "step_key"))
     # The same queues as the version's DefinitionQueue rows: publishing writes both, `manage.py verify` compares them.
-    quotas = sorted({(row.queue.queuequota.pk, row.queue_id) for row in rows if row.queue_id})
+    quotas = sorted({(row.queue.queuequota.pk, row.queue.pk) for row in rows if row.queue})
     children: dict[str | None, list[StepDefinition]] = {}
     for row in rows:
         children.setdefault(row.parent_key, []).append(row)

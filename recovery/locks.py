@@ -170,13 +170,14 @@ def snapshot() -> Iterator[None]:
         with transaction.atomic():
             yield
     else:
-        connection.ensure_connection()  # a new one would not know its mode yet
-        mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
+        sqlite: Any = connection
+        sqlite.ensure_connection()  # a new one would not know its mode yet
+        mode, sqlite.transaction_mode = sqlite.transaction_mode, "DEFERRED"
         try:
             with transaction.atomic():
                 yield
         finally:
-            connection.transaction_mode = mode
+            sqlite.transaction_mode = mode
 
 
 def is_contention(error: DatabaseError) -> bool:

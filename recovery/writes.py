@@ -47,9 +47,9 @@ def watch() -> Iterator[Changes]:
 
 def insert(*rows: models.Model) -> None:
     """Inserts rows, one statement for each run of rows of the same model, in the given order."""
-    for model, run in groupby(rows, key=type):
+    for _model, run in groupby(rows, key=type):
         batch = list(run)
-        model._default_manager.bulk_create(batch)
+        type(batch[0])._default_manager.bulk_create(batch)
         if (changes := _watched.get()) is not None:
             changes.created += batch
 

@@ -301,7 +301,8 @@ def _described(
     """The watched writes as plain values; what a row went through becomes its first and its last value."""
     first_last: dict[tuple[str, str, str], tuple[Any, Any]] = {}
     for row, field, before, after in changes.changed:
-        place = (type(row).__name__, row.pk, row._meta.get_field(field.removesuffix("_id")).attname)
+        column = next(each.attname for each in row._meta.fields if field in (each.name, each.attname))
+        place = (type(row).__name__, row.pk, column)
         first = first_last[place][0] if place in first_last else plain(before)
         first_last[place] = (first, plain(after))
     created = [

@@ -301,7 +301,7 @@ def _move(moment: datetime) -> datetime:
 
 TAMPERED: dict[str, Callable[[Flow], object]] = {
     "next time": lambda flow: PollState.objects.filter(pk=flow.poll("ask").pk).update(
-        next_poll_at=_move(flow.poll("ask").next_poll_at)  # type: ignore[arg-type]
+        next_poll_at=_move(flow.poll("ask").next_poll_at)
     ),
     "query deadline": lambda flow: PollState.objects.filter(pk=flow.poll("ask").pk).update(
         deadline_at=_move(flow.poll("ask").deadline_at)

@@ -257,7 +257,7 @@ def test_what_one_move_costs_does_not_grow_with_the_siblings(world: World, captu
     costs = []
     for siblings in (5, 80):
         flow = world.start(sequence(task("one"), *(task(f"t{number}") for number in range(siblings))), run=False)
-        with capture_statements() as statements:  # type: ignore[operator]
+        with capture_statements() as statements:
             schedule.advance(flow.id)
         costs.append(len(statements))
         flow.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.db import connection
 
 from recovery import instance_lock, locks, operations, permissions
 from recovery.errors import DomainError
-from recovery.models import ManagementOperation, NamespaceUserGrant, OperationReceipt, WorkflowAudit
+from recovery.models import ApplicationQuota, ManagementOperation, NamespaceUserGrant, OperationReceipt, WorkflowAudit
 from recovery.operations import Receipt
 from tests.operations.stages import resolved, unknown_task
 from tests.support.recovering import command, recover, refused, send
@@ -68,7 +69,7 @@ def test_of_64_callers_with_one_revision_one_succeeds(
     flow = stage(busy_world)
     payload, before = command(flow, slug, target), acts(flow)
     keys = [operations.new_key() for _caller in range(CALLERS)]
-    counted = answers([lambda key=key: send(flow, slug, payload, key=key) for key in keys])
+    counted = answers([partial(send, flow, slug, payload, key=key) for key in keys])
     assert counted.pop("REVISION_CONFLICT") == CALLERS - 1
     assert list(counted.values()) == [1]
     assert acts(flow) == before + 1
@@ -88,7 +89,7 @@ def test_without_the_lock_several_callers_would_decide_on_one_revision(
         return list(model._default_manager.filter(pk__in=keys))
 
     def no_lock_seq(locks_: locks.Locks, quota_id: str) -> Any:
-        return instance_lock.ApplicationQuota.objects.get(pk=quota_id)
+        return ApplicationQuota.objects.get(pk=quota_id)
 
     flow = resolved(busy_world)
     payload = command(flow, "continue")
@@ -97,7 +98,7 @@ def test_without_the_lock_several_callers_would_decide_on_one_revision(
     monkeypatch.setattr(instance_lock, "lock_application", no_lock_seq)
     keys = [operations.new_key() for _caller in range(CALLERS)]
     decided = 0
-    for answer in together([lambda key=key: send(flow, "continue", payload, key=key) for key in keys]):
+    for answer in together([partial(send, flow, "continue", payload, key=key) for key in keys]):
         # What stops a second decision here is the audit chain's unique sequence: a fault, not an answer.
         decided += not (isinstance(answer, DomainError) and answer.code == "REVISION_CONFLICT")
     assert decided > 1
@@ -107,7 +108,7 @@ def test_one_key_with_two_commands_succeeds_once(busy_world: World) -> None:
     flow = resolved(busy_world)
     one = command(flow, "continue")
     other = one | {"reason": "Another reason."}
-    counted = answers([lambda payload=payload: send(flow, "continue", payload, key="k") for payload in (one, other)])
+    counted = answers([partial(send, flow, "continue", payload, key="k") for payload in (one, other)])
     assert counted.pop("IDEMPOTENCY_CONFLICT") == 1
     assert list(counted.values()) == [1]
 

@@ -97,14 +97,15 @@ def test_killed_around_its_commit_an_operation_leaves_all_or_nothing(
     payload, before = command(flow, slug, target), facts(flow)
 
     def killed(after: bool) -> None:
-        commit = connection._commit
+        backend: Any = connection
+        commit = backend._commit
 
         def dying_commit() -> None:
             if after:
                 commit()
             die()
 
-        connection._commit = dying_commit
+        backend._commit = dying_commit
         send(flow, slug, payload, key="k")
 
     assert in_child(lambda: killed(after=False)) == signal.SIGKILL
@@ -176,7 +177,9 @@ def test_a_commit_whose_answer_is_lost_is_found_again_by_its_key(
 ) -> None:
     flow = stage(real_world)
     payload = command(flow, slug, target)
-    commit, lost = connection._commit, []
+    backend: Any = connection
+    commit = backend._commit
+    lost: list[bool] = []
 
     def commit_and_lose() -> None:
         commit()

@@ -40,7 +40,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=[*QUIET, *as_root])
-        page = browser.new_context(**IN_ENGLISH).new_page()  # type: ignore[arg-type]
+        page = browser.new_context(**IN_ENGLISH).new_page()
         page.on("console", note)
         page.on("pageerror", lambda error: errors.append(str(error)))
         yield page

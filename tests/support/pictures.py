@@ -27,7 +27,7 @@ def main() -> None:
             for theme in ("light", "dark"):
                 context = browser.new_context(
                     base_url=address,
-                    color_scheme=theme,  # type: ignore[arg-type]
+                    color_scheme=theme,
                     viewport={"width": 1440, "height": 900},
                     locale="en-US",
                     timezone_id="UTC",
