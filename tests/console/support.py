@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from django.http import HttpResponse
 from django.test import Client
 
 
@@ -62,7 +61,7 @@ class _Reader(HTMLParser):
 class Page:
     """What came back."""
 
-    response: HttpResponse
+    response: Any
     html: str
     reader: _Reader = field(init=False)
 
