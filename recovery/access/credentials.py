@@ -22,7 +22,7 @@ from recovery.access.ledger import Ledger, change
 from recovery.audit import instant
 from recovery.errors import NotFound, StateConflict, Unauthenticated, ValidationFailed
 from recovery.locks import is_contention
-from recovery.models import Application, Credential, CredentialUse
+from recovery.models import AccessLog, Application, Credential, CredentialUse
 from recovery.operations import commands
 from recovery.permissions import Actor
 from recovery.writes import change as write
@@ -145,14 +145,15 @@ def rotate(actor: Actor, credential_id: str, *, reason: str) -> Issued:
     return change(actor.username, work)
 
 
-def revoke(actor: Actor, credential_id: str, *, reason: str) -> None:
+def revoke(actor: Actor, credential_id: str, *, reason: str) -> list[AccessLog]:
     """Ends a credential for good. Raises NotFound, StateConflict."""
     check_reason(reason)
 
-    def work(ledger: Ledger) -> None:
+    def work(ledger: Ledger) -> list[AccessLog]:
         withdraw(ledger, _locked(actor, credential_id), reason)
+        return ledger.entries
 
-    change(actor.username, work)
+    return change(actor.username, work)
 
 
 # Parts that commands share

@@ -14,7 +14,7 @@ from recovery.access import holders
 from recovery.access.ledger import Ledger, change, kind_of, name_of
 from recovery.audit import instant
 from recovery.errors import PermissionDenied, RevisionConflict, StateConflict, ValidationFailed
-from recovery.models import Namespace, Queue
+from recovery.models import AccessLog, Namespace, Queue
 from recovery.operations import commands
 from recovery.permissions import ADMINISTER, USE_QUEUE, Actor, Grant
 
@@ -38,10 +38,10 @@ def grant(
     queues: Iterable[str] = (),
     expires_at: datetime | None = None,
     reason: str,
-) -> int:
+) -> list[AccessLog]:
     """Grants a user or a group permissions on the actor's namespace, and `queues:use` on queues of it.
 
-    Answers how many are new; what the actor has already granted alike is left as it is, so that a form sent twice
+    Answers what was logged; what the actor has already granted alike is left as it is, so that a form sent twice
     grants once. Raises ValidationFailed, PermissionDenied for a self-grant of access:admin, StateConflict for what is
     held with another end.
     """
@@ -49,7 +49,7 @@ def grant(
     wanted += [(USE_QUEUE, queue) for queue in dict.fromkeys(queues)]
     check_reason(reason)
 
-    def work(ledger: Ledger) -> int:
+    def work(ledger: Ledger) -> list[AccessLog]:
         permissions.require_administration(actor)
         if not wanted:
             sentence = _("Choose at least one permission or queue.")
@@ -57,7 +57,6 @@ def grant(
         check_end(expires_at, ledger.now)
         grantee = holders.holder(kind, name)
         known = index(actor.namespace_id)
-        made = 0
         for permission, queue in wanted:
             target = holders.target(actor.namespace_id, permission, queue)
             before = known.get(key(grantee, permission, target))
@@ -66,36 +65,37 @@ def grant(
                 continue
             refuse_self_grant(actor, grantee, permission, before, expires_at, ledger.now)
             put(ledger, actor.namespace_id, grantee, permission, target, before, expires_at, reason)
-            made += 1
-        return made
+        return ledger.entries
 
     return change(actor.username, work)
 
 
-def change_end(actor: Actor, held: Held, *, version: str, expires_at: datetime | None, reason: str) -> None:
+def change_end(actor: Actor, held: Held, *, version: str, expires_at: datetime | None, reason: str) -> list[AccessLog]:
     """Moves the end of a grant. `version`: of the grant as it was seen; a newer one raises RevisionConflict."""
     check_reason(reason)
 
-    def work(ledger: Ledger) -> None:
+    def work(ledger: Ledger) -> list[AccessLog]:
         permissions.require_administration(actor)
         check_end(expires_at, ledger.now)
         grantee, target, before = _locked(actor, held, version)
         refuse_self_grant(actor, grantee, held.permission, before, expires_at, ledger.now)
         put(ledger, actor.namespace_id, grantee, held.permission, target, before, expires_at, reason)
+        return ledger.entries
 
-    change(actor.username, work)
+    return change(actor.username, work)
 
 
-def revoke(actor: Actor, held: Held, *, version: str, reason: str) -> None:
+def revoke(actor: Actor, held: Held, *, version: str, reason: str) -> list[AccessLog]:
     """Takes a grant away; it counts no more from the next request on. Raises as `change_end`."""
     check_reason(reason)
 
-    def work(ledger: Ledger) -> None:
+    def work(ledger: Ledger) -> list[AccessLog]:
         permissions.require_administration(actor)
         grantee, target, before = _locked(actor, held, version)
         take(ledger, actor.namespace_id, grantee, held.permission, target, before, reason)
+        return ledger.entries
 
-    change(actor.username, work)
+    return change(actor.username, work)
 
 
 # Parts that commands share

@@ -15,6 +15,7 @@ from recovery.access import holders
 from recovery.access.grants import check_reason
 from recovery.access.ledger import Ledger, change
 from recovery.errors import PermissionDenied, StateConflict, ValidationFailed
+from recovery.models import AccessLog
 from recovery.operations import commands
 from recovery.permissions import Actor
 
@@ -22,7 +23,7 @@ MAX_NAME = 150
 """Characters of a group's name."""
 
 
-def create(actor: Actor, name: str, *, reason: str) -> Group:
+def create(actor: Actor, name: str, *, reason: str) -> list[AccessLog]:
     """Makes a group that holds nothing yet. Raises ValidationFailed."""
     check_reason(reason)
     try:
@@ -30,17 +31,18 @@ def create(actor: Actor, name: str, *, reason: str) -> Group:
     except commands.Invalid as error:
         raise ValidationFailed(str(error), fields={"name": [str(error)]}) from None
 
-    def work(ledger: Ledger) -> Group:
+    def work(ledger: Ledger) -> list[AccessLog]:
         permissions.require_administration(actor)
         if Group.objects.filter(name=name).exists():
             sentence = _("There is a group of this name, or of one that differs in case or accents only.")
             raise ValidationFailed(sentence, fields={"name": [sentence]})
-        return make(ledger, name, reason=reason, namespace_id=actor.namespace_id)
+        make(ledger, name, reason=reason, namespace_id=actor.namespace_id)
+        return ledger.entries
 
     return change(actor.username, work)
 
 
-def join(actor: Actor, group: str, username: str, *, reason: str) -> None:
+def join(actor: Actor, group: str, username: str, *, reason: str) -> list[AccessLog]:
     """Adds a person to a group; nothing happens when they belong to it.
 
     Raises ValidationFailed, and PermissionDenied for whoever does not administer everything that the group reaches,
@@ -48,7 +50,7 @@ def join(actor: Actor, group: str, username: str, *, reason: str) -> None:
     """
     check_reason(reason)
 
-    def work(ledger: Ledger) -> None:
+    def work(ledger: Ledger) -> list[AccessLog]:
         into, person = _require_over(actor, group), holders.holder("user", username)
         if any(permissions.namespaces_of_group(into.pk).values()) and person.pk == actor.user_id:
             raise PermissionDenied(
@@ -56,23 +58,25 @@ def join(actor: Actor, group: str, username: str, *, reason: str) -> None:
             )
         if not holders.includes(into, person.pk):
             add(ledger, into, person, reason=reason, namespace_id=actor.namespace_id)
+        return ledger.entries
 
-    change(actor.username, work)
+    return change(actor.username, work)
 
 
-def leave(actor: Actor, group: str, username: str, *, reason: str) -> None:
+def leave(actor: Actor, group: str, username: str, *, reason: str) -> list[AccessLog]:
     """Removes a person from a group. Raises StateConflict when they do not belong to it; otherwise as `join`."""
     check_reason(reason)
 
-    def work(ledger: Ledger) -> None:
+    def work(ledger: Ledger) -> list[AccessLog]:
         of, person = _require_over(actor, group), holders.holder("user", username)
         if not holders.includes(of, person.pk):
             raise StateConflict(
                 _("%(person)s does not belong to %(group)s any more.") % {"person": username, "group": group}
             )
         remove(ledger, of, person, reason=reason, namespace_id=actor.namespace_id)
+        return ledger.entries
 
-    change(actor.username, work)
+    return change(actor.username, work)
 
 
 # Parts that commands share

@@ -6,6 +6,7 @@ Signing in comes first for all of them (`middleware.ErrorPages`), except where a
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
+from recovery.console.access.urls import urlpatterns as access
 from recovery.console.views import act, document, instance, receipt, review, search, session, step, task
 
 app_name = "console"
@@ -39,4 +40,5 @@ urlpatterns = [
         name="task-document",
     ),
     path("operations/<path:operation_key>/", receipt.receipt, name="receipt"),
+    *access,
 ]

@@ -55,7 +55,7 @@ def test_two_administrators_who_remove_each_other_leave_one(desk: Desk, meet: Ca
         for actor, other, version in zip(pair, held, seen, strict=True)
     ]
     answers = together(acts)
-    assert [type(answer) for answer in answers if answer is not None] == [PermissionDenied]
+    assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [PermissionDenied]
     assert sum(ADMINISTER in desk.rights(actor) for actor in pair) == 1
     assert AccessLog.objects.count() == AccessLedger.objects.get().entries == 1
 
@@ -67,7 +67,7 @@ def test_two_who_leave_the_group_of_administrators_at_once_leave_one(
     desk.group("leads", *members, rights=(ADMINISTER,))
     meet(groups, "remove")
     answers = together([partial(groups.leave, actor, "leads", actor.username, reason="race") for actor in members])
-    assert [type(answer) for answer in answers if answer is not None] == [StateConflict]
+    assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [StateConflict]
     assert sum(ADMINISTER in desk.rights(actor) for actor in members) == 1
 
 
@@ -85,6 +85,6 @@ def test_many_changes_at_once_leave_a_log_without_a_gap(desk: Desk) -> None:
     for name in names:
         desk.person(name)
     answers = together([partial(grants.grant, ada, "user", name, names=[READ], reason="race") for name in names])
-    assert answers == [1] * 8
+    assert [isinstance(answer, list) for answer in answers] == [True] * 8
     assert list(AccessLog.objects.order_by("sequence").values_list("sequence", flat=True)) == list(range(1, 9))
     assert AccessLedger.objects.get().entries == 8

@@ -24,6 +24,8 @@ OPEN = {"sign-in"}
 """Pages for people who are not signed in."""
 
 EXAMPLES = {
+    "namespace": "pay",
+    "credential_id": "c1",
     "instance_id": "a1",
     "step_key": "it",
     "task_id": "t1",
