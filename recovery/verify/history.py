@@ -12,7 +12,6 @@ from django.db.models import (
     Exists,
     ExpressionWrapper,
     F,
-    Max,
     OuterRef,
     Q,
     QuerySet,
@@ -127,12 +126,12 @@ def budgets(scope: Scope) -> Iterator[Violation]:
     """RY2, RY3, B3, RW2."""
     halves = scope.rows(ActivationTask).annotate(pinned=_pinned("max_attempts", "activation__"))
     of_round = halves.values("activation__step", "round", "pinned").annotate(
-        used=Sum("task__attempt_count"), tasks=Count("pk"), last=Max("task")
+        used=Sum("task__attempt_count"), tasks=Count("pk")
     )
-    over = of_round.filter(Q(used__gt=F("pinned")) | Q(tasks__gt=F("pinned"))).order_by("last")
-    sentence = _("With it, %(tasks)d tasks of a step or round used %(used)d attempts; %(pinned)d are pinned.")
+    over = of_round.filter(Q(used__gt=F("pinned")) | Q(tasks__gt=F("pinned"))).order_by("activation__step", "round")
+    sentence = _("In round %(round)d, %(tasks)d tasks used %(used)d attempts; %(pinned)d are pinned.")
     for row in over[: MOST + 1]:
-        yield Violation("Task", row["last"], sentence % row)
+        yield Violation("WorkflowStep", row["activation__step"], sentence % row)
     queries = scope.rows(PollState).annotate(pinned=_pinned("max_rounds", "activation__"))
     sentence_rounds = _("%(used)d rounds of %(pinned)d that are pinned.")
     yield from found(
@@ -160,7 +159,7 @@ def deadlines(scope: Scope) -> Iterator[Violation]:
         due=_after("created_at", F("definition_version__max_duration_ms"))
     )
     yield from found(
-        instances.exclude(deadline_at=F("due")), _("Its deadline is not its creation and the pinned duration.")
+        instances.filter(differ("deadline_at", "due")), _("Its deadline is not its creation and the pinned duration.")
     )
     retries = scope.rows(Task).exclude(retry_of=None)
     yield from found(
@@ -172,7 +171,7 @@ def deadlines(scope: Scope) -> Iterator[Violation]:
     first = StepActivation.objects.filter(step=OuterRef("activation__step"), sequence=1).values("created_at")[:1]
     begun = ExpressionWrapper(Subquery(first), output_field=DateTimeField())
     queries = scope.rows(PollState).annotate(begun=begun, ms=_pinned("total_timeout_ms", "activation__"))
-    yield from found(queries.annotate(due=_after("begun", F("ms"))).exclude(deadline_at=F("due")), moved)
+    yield from found(queries.annotate(due=_after("begun", F("ms"))).filter(differ("deadline_at", "due")), moved)
     waits = scope.rows(WaitState).annotate(begun=begun)
     for kind, field in (("TIMER", "delay_ms"), ("SIGNAL", "total_timeout_ms"), ("POLL_FINAL", "total_timeout_ms")):
         of_kind = (
@@ -183,7 +182,7 @@ def deadlines(scope: Scope) -> Iterator[Violation]:
         activationtask__round=OuterRef("round"), owner_activation__step=OuterRef("activation__step")
     ).order_by("owner_activation__sequence")
     rounds = scope.rows(PollRound).annotate(due=Subquery(first_of_round.values("deadline_at")[:1]))
-    yield from found(rounds.exclude(deadline_at=F("due")), moved)
+    yield from found(rounds.filter(differ("deadline_at", "due")), moved)
 
 
 def _after(moment: str, ms: Any) -> ExpressionWrapper:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.db.models import Exists, F, OuterRef, Q, Subquery
+from django.db.models import Exists, F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -35,9 +36,9 @@ def settled_tasks(scope: Scope) -> Iterator[Violation]:
     said = Q(pk=None)
     for status, outcome in SETTLES.items():
         said |= Q(status=status, said=outcome)
-    wrong = settled.annotate(said=Subquery(authoritative)).exclude(said)
+    wrong = settled.annotate(said=Coalesce(Subquery(authoritative), Value("-"))).exclude(said)
     sentence = _("The task is %(status)s, but its authoritative result says %(said)s.")
-    yield from found(wrong, lambda task: sentence % {"status": task.status, "said": task.said or "-"})
+    yield from found(wrong, lambda task: sentence % {"status": task.status, "said": task.said})
     open_tasks = scope.rows(Task).exclude(status__in=list(SETTLES))
     told = Exists(results.exclude(source=ResultSource.LATE))
     yield from found(open_tasks.filter(told), _("The task is open, but has a result."))
@@ -96,8 +97,7 @@ def offsets(scope: Scope) -> Iterator[Violation]:
         after_a_hole, lambda event: _("There is no offset %(offset)d before it.") % {"offset": event.offset - 1}
     )
     events = ResultEvent.objects.filter(stream=OuterRef("pk"))
-    last = Subquery(events.order_by("-offset").values("offset")[:1])
-    streams = scope.rows(ResultStream).annotate(last=last)
-    wrong = streams.exclude(next_offset=F("last") + 1).exclude(last=None, next_offset=FIRST_OFFSET)
-    sentence = _("Its next offset is %(next)d, but its last event has %(last)s.")
-    yield from found(wrong, lambda row: sentence % {"next": row.next_offset, "last": row.last or "-"})
+    last = Coalesce(Subquery(events.order_by("-offset").values("offset")[:1]), FIRST_OFFSET - 1)
+    streams = scope.rows(ResultStream).annotate(last=last).exclude(next_offset=F("last") + 1)
+    sentence = _("Its next offset is %(next)d, but the last one that was used is %(last)d.")
+    yield from found(streams, lambda row: sentence % {"next": row.next_offset, "last": row.last})
