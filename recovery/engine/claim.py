@@ -24,11 +24,9 @@ from recovery.writes import change, change_all, insert
 MAX_TASKS = 100
 """Tasks of one claim."""
 LOOKAHEAD = 20
-"""Candidates that are read beyond what is wanted: some share a concurrency key, or their gate has just closed."""
-PAGE = 50
-"""Candidates that are looked at before the queue is locked."""
-PAGES = 10
-"""Pages of tasks under closed gates that one claim sets aside; the next claim goes on from there."""
+"""Candidates that are read beyond what is wanted: some share a concurrency key, or their gate is closed."""
+ROUNDS = 10
+"""How often one claim looks further because it met closed gates only; the next claim goes on from there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +64,7 @@ def claim(
     asked = _Asked(actor, queue, wish, tuple(suspended.values_list("pk", flat=True)))
     if key is not None and (leases := _find(asked, receipts.check_key(key))) is not None:
         return leases
-    if queue.status == QueueStatus.PAUSED:
+    if queue.status == QueueStatus.PAUSED or queue.queuequota.running >= queue.queuequota.max_running:
         return []
     work = _grant if key is None else partial(_grant_once, key=key)
     return _go_through(asked, work)
@@ -124,21 +122,26 @@ class _Candidate:
     concurrency_key: str | None
 
 
+@dataclass(frozen=True)
+class _Granted:
+    """`behind`: candidates that were met under closed gates."""
+
+    leases: list[Lease]
+    behind: list[_Candidate]
+
+
 def _may_start(task: Task, now: datetime) -> bool:
     """Whether a locked task may start: it still waits, is due, and has reached neither deadline nor latest start."""
     ends = [end for end in (task.deadline_at, task.latest_start_at) if end is not None]
     return task.status == TaskStatus.QUEUED and task.available_at <= now and all(now < end for end in ends)
 
 
-def _candidates(asked: _Asked, limit: int) -> list[_Candidate]:
-    """The first claimable tasks, unlocked. One table a statement: for a join the database leaves `task_claim` aside."""
+def _claimable(asked: _Asked) -> QuerySet[Task]:
+    """Unlocked, and of one table: for a join the database leaves the index `task_claim` aside."""
     now = clock.now()
-    permits = ExecutionPermit.objects.filter(queue_id=asked.queue.pk, released_at=None).exclude(active_key=None)
-    taken = permits.values_list("task__concurrency_key", flat=True)
     tasks: QuerySet[Task] = Task.objects.filter(
         Q(deadline_at=None) | Q(deadline_at__gt=now),
         Q(latest_start_at=None) | Q(latest_start_at__gt=now),
-        Q(concurrency_key=None) | ~Q(concurrency_key__in=list(taken)),
         queue_id=asked.queue.pk,
         status=TaskStatus.QUEUED,
         held=False,
@@ -153,58 +156,64 @@ def _candidates(asked: _Asked, limit: int) -> list[_Candidate]:
         for handler, version in asked.wish.handlers:
             wanted |= Q(handler=handler, handler_version=version)
         tasks = tasks.filter(wanted)
-    rows = tasks.order_by("-priority", "available_at", "pk").values_list("pk", "instance_id", "concurrency_key")
-    return [_Candidate(*row) for row in rows[:limit]]
+    return tasks.order_by("-priority", "available_at", "pk")
 
 
-def _go_through(asked: _Asked, grant: Callable[[_Asked], list[Lease]]) -> list[Lease]:
-    """Grants once there is a candidate under an open gate; sets those under closed gates aside, page by page.
+def _candidates(asked: _Asked, limit: int) -> list[_Candidate]:
+    """The first claimable tasks whose concurrency key is free."""
+    permits = ExecutionPermit.objects.filter(queue_id=asked.queue.pk, released_at=None).exclude(active_key=None)
+    taken = list(permits.values_list("task__concurrency_key", flat=True))
+    tasks = _claimable(asked).filter(Q(concurrency_key=None) | ~Q(concurrency_key__in=taken))
+    return [_Candidate(*row) for row in tasks.values_list("pk", "instance_id", "concurrency_key")[:limit]]
+
+
+def _go_through(asked: _Asked, grant: Callable[[_Asked], _Granted]) -> list[Lease]:
+    """Grants what there is; sets tasks under closed gates aside, and looks further while they were all it saw.
 
     Looking before locking keeps idle workers away from the queue's row.
     """
-    for _page in range(PAGES):
-        page = _candidates(asked, PAGE)
-        instances = {candidate.instance_id for candidate in page}
-        gates = InstanceGate.objects.filter(instance_id__in=instances, state=GateState.CLOSED)
-        closed = dict(gates.values_list("instance_id", "pk"))
-        behind = [candidate.task_id for candidate in page if candidate.instance_id in closed]
-        aside = transact(partial(_set_aside, asked=asked, tasks=behind, gates=closed.values())) if behind else 0
-        if len(behind) < len(page):
-            return grant(asked)
-        if not aside:
+    for _round in range(ROUNDS):
+        if not _claimable(asked).exists():
             break
+        granted = grant(asked)
+        aside = transact(partial(_set_aside, asked=asked, candidates=granted.behind)) if granted.behind else 0
+        if granted.leases or not aside:
+            return granted.leases
     return []
 
 
-def _set_aside(locks: Locks, asked: _Asked, tasks: Iterable[str], gates: Iterable[str]) -> int:
+def _set_aside(locks: Locks, asked: _Asked, candidates: Sequence[_Candidate]) -> int:
     """Marks tasks under closed gates as held, so that later claims do not read them again.
 
     Whoever opens a gate holds the queue's row too, and clears the mark afterwards: none is left behind.
     """
+    gates = InstanceGate.objects.filter(instance_id__in={candidate.instance_id for candidate in candidates})
+    keys = list(gates.values_list("pk", flat=True))
     locks.row(QueueQuota, asked.quota_id)
-    rows = locks.rows(InstanceGate, gates, skip_locked=True)
+    rows = locks.rows(InstanceGate, keys, skip_locked=True)
     closed = {gate.instance_id for gate in rows if gate.state == GateState.CLOSED}
-    queued = [task for task in locks.rows(Task, tasks) if task.status == TaskStatus.QUEUED]
-    held = [task for task in queued if task.instance_id in closed]
+    tasks = locks.rows(Task, [candidate.task_id for candidate in candidates])
+    held = [task for task in tasks if task.status == TaskStatus.QUEUED and task.instance_id in closed]
     change_all(held, held=True)
     return len(held)
 
 
-def _grant(asked: _Asked) -> list[Lease]:
+def _grant(asked: _Asked) -> _Granted:
     return transact(lambda locks: _lease(locks, asked))
 
 
-def _lease(locks: Locks, asked: _Asked) -> list[Lease]:
-    """Leases what may start. Candidates are read again under the queue's lock: there, no other claim can take them."""
+def _lease(locks: Locks, asked: _Asked) -> _Granted:
+    """Leases what may start. Candidates are read under the queue's lock: there, no other claim can take them."""
     quota = locks.row(QueueQuota, asked.quota_id)
     room = min(asked.wish.max_tasks, quota.max_running - quota.running)
-    if room <= 0:
-        return []
-    candidates = _one_for_each_key(_candidates(asked, room + LOOKAHEAD))
+    candidates = _candidates(asked, room + LOOKAHEAD) if room > 0 else []
     gates = InstanceGate.objects.filter(instance_id__in={candidate.instance_id for candidate in candidates})
-    open_gates = dict(gates.filter(state=GateState.OPEN).values_list("instance_id", "pk"))
-    chosen = [candidate for candidate in candidates if candidate.instance_id in open_gates][:room]
-    rows = locks.rows(InstanceGate, [open_gates[candidate.instance_id] for candidate in chosen], skip_locked=True)
+    is_open = dict(gates.filter(state=GateState.OPEN).values_list("instance_id", "pk"))
+    behind = [candidate for candidate in candidates if candidate.instance_id not in is_open]
+    chosen = _one_for_each_key(candidate for candidate in candidates if candidate.instance_id in is_open)[:room]
+    if not chosen:
+        return _Granted([], behind)
+    rows = locks.rows(InstanceGate, [is_open[candidate.instance_id] for candidate in chosen], skip_locked=True)
     still_open = {gate.instance_id for gate in rows if gate.state == GateState.OPEN}
     wanted = [candidate.task_id for candidate in chosen if candidate.instance_id in still_open]
     tasks = {task.pk: task for task in locks.rows(Task, wanted)}
@@ -219,10 +228,10 @@ def _lease(locks: Locks, asked: _Asked) -> list[Lease]:
         change(lease.task, status=TaskStatus.RUNNING, revision=lease.task.revision + 1, attempt_count=count)
     if leases:
         change(quota, running=quota.running + len(leases))
-    return leases
+    return _Granted(leases, behind)
 
 
-def _one_for_each_key(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+def _one_for_each_key(candidates: Iterable[_Candidate]) -> list[_Candidate]:
     """The candidates without a second one of the same concurrency key."""
     first: dict[tuple[str | None, str], _Candidate] = {}
     for candidate in candidates:
@@ -261,10 +270,14 @@ def _find(asked: _Asked, key: str) -> list[Lease] | None:
     return [Lease(task=attempts[pk].task, attempt=attempts[pk]) for pk in found.data["attempt_ids"]]
 
 
-def _grant_once(asked: _Asked, key: str) -> list[Lease]:
+def _grant_once(asked: _Asked, key: str) -> _Granted:
     """Grants under an operation key, whose row comes before the queue's lock. Nothing leased: no trace of the key."""
 
-    def work(locks: Locks) -> list[Lease]:
+    def replay() -> _Granted | None:
+        leases = _find(asked, key)
+        return None if leases is None else _Granted(leases, [])
+
+    def work(locks: Locks) -> _Granted:
         now = clock.now()
         operation = receipts.claim(
             locks,
@@ -276,10 +289,10 @@ def _grant_once(asked: _Asked, key: str) -> list[Lease]:
             instance_id=None,
             now=now,
         )
-        leases = _lease(locks, asked)
-        if not leases:
-            raise Rollback([])
-        receipts.freeze(operation, {"attempt_ids": [lease.attempt.pk for lease in leases]}, 0, now)
-        return leases
+        granted = _lease(locks, asked)
+        if not granted.leases:
+            raise Rollback(granted)
+        receipts.freeze(operation, {"attempt_ids": [lease.attempt.pk for lease in granted.leases]}, 0, now)
+        return granted
 
-    return transact(work, before=lambda: _find(asked, key))
+    return transact(work, before=replay)

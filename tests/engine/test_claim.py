@@ -1,5 +1,6 @@
 """Claims: what is granted, to whom, and in which order of locks."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -10,10 +11,12 @@ from recovery import clock, permissions
 from recovery.engine import claim as claiming
 from recovery.engine.claim import claim
 from recovery.errors import IdempotencyConflict, NotFound, PermissionDenied, ValidationFailed
+from recovery.locks import Locks
 from recovery.models import (
     Application,
     ApplicationQuota,
     ExecutionPermit,
+    InstanceGate,
     ManagementOperation,
     Namespace,
     Queue,
@@ -21,7 +24,7 @@ from recovery.models import (
     Task,
     TaskAttempt,
 )
-from recovery.writes import change, insert
+from recovery.writes import change, change_where, insert
 from tests.support.ledger import assert_ledger_holds, locked_tables
 from tests.support.threads import together
 from tests.support.trees import MINUTE, parallel, task
@@ -87,7 +90,9 @@ def test_a_queue_runs_no_more_than_its_maximum(world: World) -> None:
     world.start(crowd(5))
     leases = world.claim_all()
     assert len(leases) == 3
-    assert world.claim_all() == []
+    with locked_tables() as tables:
+        assert world.claim_all() == []
+    assert tables == []  # workers that wait for room keep away from the queue's row
     world.succeed(leases[0])
     assert len(world.claim_all()) == 1
     assert_ledger_holds(world)
@@ -104,22 +109,22 @@ def test_under_a_closed_gate_nothing_is_granted_and_the_task_is_set_aside(world:
 
 
 def test_tasks_under_closed_gates_do_not_hide_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "PAGE", 2)
+    monkeypatch.setattr(claiming, "LOOKAHEAD", 1)
     paused = world.start(crowd(5, policy={"priority": 9}))
     paused.pause()
     world.start(task("open"))
-    assert steps(world.claim_all()) == ["open"]
+    assert steps(world.claim_all(max_tasks=1)) == ["open"]
     assert Task.objects.filter(held=True, instance_id=paused.id).count() == 5
 
 
-def test_a_claim_sets_only_so_many_pages_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "PAGE", 2)
-    monkeypatch.setattr(claiming, "PAGES", 2)
+def test_a_claim_looks_only_so_far(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claiming, "LOOKAHEAD", 1)
+    monkeypatch.setattr(claiming, "ROUNDS", 2)
     paused = world.start(crowd(5))
     paused.pause()
-    assert world.claim_all() == []
+    assert world.claim_all(max_tasks=1) == []
     assert Task.objects.filter(held=True).count() == 4
-    assert world.claim_all() == []
+    assert world.claim_all(max_tasks=1) == []
     assert Task.objects.filter(held=True).count() == 5
 
 
@@ -252,11 +257,12 @@ def test_a_key_belongs_to_one_claim(world: World) -> None:
 
 def test_a_claim_that_leased_nothing_leaves_its_key_free(world: World) -> None:
     assert world.claim_all(key="once") == []
-    change(world.queue_quota(), max_running=0)
-    world.start(task("pay"))
+    flow = world.start(task("pay"))
+    flow.pause()
     assert world.claim_all(key="once") == []
+    assert flow.task("pay").held
     assert not ManagementOperation.objects.filter(action="claim").exists()
-    change(world.queue_quota(), max_running=1)
+    flow.resume()
     assert len(world.claim_all(key="once")) == 1
 
 
@@ -281,10 +287,50 @@ def test_setting_aside_locks_the_same_and_an_idle_claim_locks_nothing(world: Wor
     world.start(task("pay")).pause()
     with locked_tables() as tables:
         world.claim_all()
-    assert tables == ["QueueQuota", "InstanceGate", "Task"]
+    assert tables == ["QueueQuota", "QueueQuota", "InstanceGate", "Task"]  # two transactions
     with locked_tables() as tables:
         world.claim_all()
     assert tables == []
+
+
+# What may come between a look and its lock
+
+
+def just_before_locking(monkeypatch: pytest.MonkeyPatch, model: type, act: Callable[[], object]) -> None:
+    """Somebody else is faster: `act` happens after the claim has chosen, before it locks these rows."""
+    rows = Locks.rows
+
+    def beaten(self: Locks, wanted: Any, keys: Any, **options: Any) -> Any:
+        if wanted is model:
+            act()
+        return rows(self, wanted, keys, **options)
+
+    monkeypatch.setattr(Locks, "rows", beaten)
+
+
+def test_a_gate_that_closes_meanwhile_grants_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = world.start(task("pay"))
+    gates = InstanceGate.objects.filter(instance_id=flow.id)
+    just_before_locking(monkeypatch, InstanceGate, lambda: change_where(gates, state="CLOSED"))
+    assert world.claim_all() == []
+    assert flow.task("pay").status == "QUEUED"
+
+
+@pytest.mark.rule("B1")
+def test_a_task_that_the_reaper_fails_meanwhile_is_not_granted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reaper locks the task alone, so the queue's lock does not keep it away."""
+    flow = world.start(crowd(2))
+    lost = Task.objects.filter(pk=flow.task("t00").pk)
+    just_before_locking(monkeypatch, Task, lambda: change_where(lost, status="FAILED"))
+    assert steps(world.claim_all()) == ["t01"]
+    assert_ledger_holds(world)
+
+
+def test_a_task_whose_time_is_reached_meanwhile_is_not_granted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What decides is the time after the last lock."""
+    world.start(task("pay", timeout_ms=MINUTE))
+    just_before_locking(monkeypatch, Task, lambda: world.traveller.shift(60))
+    assert world.claim_all() == []
 
 
 # Many at a time
