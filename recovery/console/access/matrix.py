@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def css(self) -> str:
-        return "st-ok" if self.counts else "st-pending"
+        return "st-pending" if not self.counts else "st-review" if self.icon == "soon" else "st-ok"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,17 @@ ACTIONS: Mapping[str, Any] = {
     "change_queue": _("queue %(queue)s changed"),
 }
 
+VALUES: Mapping[str, Any] = {
+    "expires_at": _("until"),
+    "revoked_at": _("revoked at"),
+    "members": _("members then:"),
+    "superuser": _("superuser:"),
+    "password": _("password given:"),
+    "display_name": _("display name:"),
+    "status": _("status:"),
+}
+"""What a value is called; columns of quotas are called what they are called in files."""
+
 NAMED = ("group", "label", "application", "queue", "credential", "granted_by", "granted_at", "reason")
 """What the sentence already says, or the entry of an earlier change."""
 
@@ -42,7 +53,7 @@ NAMED = ("group", "label", "application", "queue", "credential", "granted_by", "
 class Delta:
     """One value that the change has set. `before` is None where there was nothing."""
 
-    name: str
+    name: Any
     before: Any
     after: Any
 
@@ -61,7 +72,11 @@ def deltas(entry: AccessLog) -> list[Delta]:
     if entry.action == "revoke":
         return []
     names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
-    return [Delta(name, _value(before.get(name)), _value(after.get(name))) for name in names if name not in NAMED]
+    return [
+        Delta(VALUES.get(name, name), _value(before.get(name)), _value(after.get(name)))
+        for name in names
+        if name not in NAMED
+    ]
 
 
 def _value(value: Any) -> Any:
