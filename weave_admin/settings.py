@@ -202,8 +202,9 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # in memory: a sweep every second has nothing to remember
 CELERY_BEAT_SCHEDULE = {
-    # A sweep that nobody took within its second is stale: the next one finds the same work.
-    "sweep": {"task": "recovery.tasks.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    # What piles up while no worker runs is bounded, and clocks of different hosts may differ by less than that.
+    # Of sweeps that come together only one goes round (recovery.engine.sweep.tick).
+    "sweep": {"task": "recovery.tasks.sweep", "schedule": 1.0, "options": {"expires": 60.0}},
 }
 
 # --- Logs

@@ -42,8 +42,8 @@ from recovery.states import QueueStatus, TaskStatus, TenantStatus
 
 logger = logging.getLogger(__name__)
 
-SHIFT = timedelta(minutes=1)
-"""How long one message keeps a worker at a queue that never gets empty."""
+SHIFT = timedelta(seconds=5)
+"""How long one message keeps a worker at a queue that never gets empty: a worker that shall end must not begin more."""
 PAUSES = (1, 2, 4, 8, 16)
 """Seconds between the tries of a report while the database is away."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,12 +12,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from recovery import clock, exact_json, permissions, prompts, stream
+from recovery.engine.cancel_task import cancel_unstarted
 from recovery.errors import NotFound, StateConflict
 from recovery.locks import Locks, transact
 from recovery.models import ExecutionPermit, QueueQuota, Task, TaskAttempt, TaskResult
 from recovery.operations.commands import Document, Invalid, checked, json_value, label, text
 from recovery.permissions import Actor
-from recovery.states import AttemptStatus, ResultOutcome, ResultSource, TaskStatus
+from recovery.states import ActivationStatus, AttemptStatus, ResultOutcome, ResultSource, TaskStatus
 from recovery.stream import Settled
 from recovery.writes import change
 
@@ -52,7 +53,7 @@ def succeed(actor: Actor, attempt_id: str, lease_token: str, result: Any) -> Rep
     """The execution succeeded and answered `result` (any JSON of at most 1 MiB): the task is SUCCEEDED.
 
     All reports: said again with the same content, the first answer; of an attempt that has ended otherwise, recorded
-    once as LATE (B9). They raise PermissionDenied without tasks:work, NotFound for an attempt of another namespace or
+    once as LATE (B9). A namespace that was suspended meanwhile is no reason to lose what happened. They raise PermissionDenied without tasks:work, NotFound for an attempt of another namespace or
     application, StateConflict for a wrong token, ValidationFailed.
     """
     return _report(actor, attempt_id, lease_token, _Success.parse({"result": result}))
@@ -63,6 +64,7 @@ def fail(
 ) -> Report:
     """The execution failed and has no further effect. B1: queued again after the backoff where attempts are left and
     the error is retryable (the pinned codes decide; without them the worker's word); otherwise the task is FAILED.
+    Queued again when nobody waits for it any more, it is CANCELLED at once.
     """
     said = {"error_code": error_code, "error_message": error_message, "retryable": retryable}
     return _report(actor, attempt_id, lease_token, _Failure.parse(said))
@@ -185,7 +187,11 @@ def _record(locks: Locks, lease: _Lease, said: _Success | _Doubt) -> Report:
     if isinstance(said, _Failure) and _is_tried_again(task, said):
         again = now + clock.milliseconds(task.policy.get("backoff_ms", 0))
         change(task, status=TaskStatus.QUEUED, revision=task.revision + 1, available_at=again)
-        prompts.queue(task.queue_id)
+        if _is_awaited(task):
+            prompts.queue(task.queue_id)
+        else:
+            cancelled = [replace(item, attempt=attempt) for item in cancel_unstarted([task], now)]
+            stream.publish(locks, cancelled, now)
     else:
         change(task, status=TaskStatus(said.outcome), revision=task.revision + 1, settled_at=now)
         stream.publish(locks, [Settled(task, said.outcome, ResultSource.WORKER, said.payload, attempt)], now)
@@ -197,6 +203,16 @@ def _is_tried_again(task: Task, said: _Failure) -> bool:
     codes = task.policy.get("retryable_errors")
     retryable = said.retryable if codes is None else said.error_code in codes
     return retryable and task.attempt_count < task.max_attempts
+
+
+def _is_awaited(task: Task) -> bool:
+    """Whether another attempt has a purpose: no stop was requested, and its step has no conclusion yet.
+
+    Whoever requests a stop or concludes a step cancels what is unstarted, but did not see this task while it ran (B6).
+    They hold the queue's row too, so what is read here without their lock cannot change until the commit.
+    """
+    awaited = Task.objects.filter(instance__stop_kind=None, owner_activation__status=ActivationStatus.RUNNING)
+    return awaited.filter(pk=task.pk).exists()
 
 
 def lose(
@@ -240,5 +256,6 @@ def _first_answer(attempt: TaskAttempt, results: Sequence[TaskResult], said: _Su
     # A failure that was tried again left no result.
     same = (attempt.error_code, attempt.error_message) == (said.error_code, said.error_message)
     if attempt.status == AttemptStatus.FAILED and said.outcome == ResultOutcome.FAILED and same:
-        return Report(late=False, task_status=TaskStatus.QUEUED)
+        cancelled = any(result.source == ResultSource.CONTROL for result in results)
+        return Report(late=False, task_status=TaskStatus.CANCELLED if cancelled else TaskStatus.QUEUED)
     return None

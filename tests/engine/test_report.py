@@ -24,7 +24,7 @@ from recovery.models import (
     TaskResult,
 )
 from recovery.permissions import Actor
-from recovery.writes import insert
+from recovery.writes import change, insert
 from tests.support.ledger import assert_ledger_holds, locked_tables
 from tests.support.threads import together
 from tests.support.trees import MINUTE, sequence, task
@@ -280,6 +280,14 @@ def test_nobody_is_heard_without_the_right(world: World) -> None:
     for call in speak(world.actor(), lease.attempt.pk, lease.attempt.lease_token):
         with pytest.raises(PermissionDenied):
             call()
+
+
+def test_what_happened_is_recorded_although_the_namespace_was_suspended_meanwhile(world: World) -> None:
+    flow = world.start(task("pay"))
+    lease = world.claim()
+    change(world.namespace, status="SUSPENDED")
+    assert world.succeed(lease, run=False).task_status == "SUCCEEDED"
+    assert len(flow.results("pay")) == 1
 
 
 def test_foreign_attempts_look_like_missing_ones(world: World) -> None:
