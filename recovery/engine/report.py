@@ -53,8 +53,9 @@ def succeed(actor: Actor, attempt_id: str, lease_token: str, result: Any) -> Rep
     """The execution succeeded and answered `result` (any JSON of at most 1 MiB): the task is SUCCEEDED.
 
     All reports: said again with the same content, the first answer; of an attempt that has ended otherwise, recorded
-    once as LATE (B9). A namespace that was suspended meanwhile is no reason to lose what happened. They raise PermissionDenied without tasks:work, NotFound for an attempt of another namespace or
-    application, StateConflict for a wrong token, ValidationFailed.
+    once as LATE (B9). A namespace that was suspended meanwhile is no reason to lose what happened. They raise
+    PermissionDenied without tasks:work, NotFound for an attempt of another namespace or application, StateConflict for
+    a wrong token, ValidationFailed.
     """
     return _report(actor, attempt_id, lease_token, _Success.parse({"result": result}))
 

@@ -1,6 +1,5 @@
 """Claims: what is granted, to whom, and in which order of locks."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -11,7 +10,6 @@ from recovery import clock, permissions
 from recovery.engine import claim as claiming
 from recovery.engine.claim import claim
 from recovery.errors import IdempotencyConflict, NotFound, PermissionDenied, ValidationFailed
-from recovery.locks import Locks
 from recovery.models import (
     Application,
     ApplicationQuota,
@@ -25,7 +23,7 @@ from recovery.models import (
     TaskAttempt,
 )
 from recovery.writes import change, change_where, insert
-from tests.support.ledger import assert_ledger_holds, locked_tables
+from tests.support.ledger import assert_ledger_holds, just_before_locking, locked_tables
 from tests.support.threads import together
 from tests.support.trees import MINUTE, parallel, task
 from tests.support.world import World
@@ -294,18 +292,6 @@ def test_setting_aside_locks_the_same_and_an_idle_claim_locks_nothing(world: Wor
 
 
 # What may come between a look and its lock
-
-
-def just_before_locking(monkeypatch: pytest.MonkeyPatch, model: type, act: Callable[[], object]) -> None:
-    """Somebody else is faster: `act` happens after the claim has chosen, before it locks these rows."""
-    rows = Locks.rows
-
-    def beaten(self: Locks, wanted: Any, keys: Any, **options: Any) -> Any:
-        if wanted is model:
-            act()
-        return rows(self, wanted, keys, **options)
-
-    monkeypatch.setattr(Locks, "rows", beaten)
 
 
 def test_a_gate_that_closes_meanwhile_grants_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

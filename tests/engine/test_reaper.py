@@ -1,5 +1,6 @@
 """The reaper: what time alone decides."""
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from recovery import clock
 from recovery.engine import reaper, report
 from recovery.models import ExecutionPermit, QuotaHold, Task, TaskAttempt
-from tests.support.ledger import assert_ledger_holds, locked_tables
+from recovery.writes import change_where
+from tests.support.ledger import assert_ledger_holds, just_before_locking, locked_tables
 from tests.support.threads import together
 from tests.support.trees import MINUTE, parallel, task
 from tests.support.world import World
@@ -132,6 +134,33 @@ def test_the_reaper_locks_task_attempt_and_stream(world: World) -> None:
     with locked_tables() as tables:
         assert reaper.reap() == 2
     assert tables == ["Task", "TaskAttempt", "ResultStream", "Task", "ResultStream"]
+
+
+def test_a_lease_that_is_extended_or_a_report_that_comes_meanwhile_stands(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = world.start(parallel(task("a"), task("b")))
+    world.claim_all()
+    extended = TaskAttempt.objects.filter(task=flow.task("a"))
+    reported = TaskAttempt.objects.filter(task=flow.task("b"))
+
+    def meanwhile() -> None:
+        change_where(extended, lease_expires_at=clock.now() + timedelta(seconds=30))
+        change_where(reported, status="SUCCEEDED")
+
+    world.travel(seconds=30, run=False)
+    just_before_locking(monkeypatch, TaskAttempt, meanwhile)
+    assert reaper.reap() == 0
+    assert flow.task("a").status == flow.task("b").status == "RUNNING"
+
+
+def test_a_queued_task_that_starts_meanwhile_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = world.start(task("pay", timeout_ms=MINUTE))
+    world.travel(minutes=1, run=False)
+    started = Task.objects.filter(pk=flow.task("pay").pk)
+    just_before_locking(monkeypatch, Task, lambda: change_where(started, status="RUNNING"))
+    assert reaper.reap() == 0
+    assert flow.results("pay") == []
 
 
 @pytest.mark.django_db(transaction=True)

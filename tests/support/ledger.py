@@ -1,8 +1,9 @@
 """What must hold of the counters after anything that workers do, and which rows a call locked."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection, models
@@ -33,6 +34,21 @@ def assert_ledger_holds(world: World) -> None:
         assert len(taken) == (task.status in ("RUNNING", "NEEDS_REVIEW"))
         key = None if task.concurrency_key is None else f"{task.queue_id}:{task.concurrency_key}"
         assert all(permit.active_key == (None if permit.released_at else key) for permit in permits)
+
+
+def just_before_locking(monkeypatch: pytest.MonkeyPatch, model: type, act: Callable[[], object]) -> None:
+    """Somebody else is faster: `act` happens between the unlocked look and the lock of these rows."""
+
+    def beaten(original: Callable[..., Any]) -> Callable[..., Any]:
+        def lock(self: locks.Locks, wanted: type, *keys: Any, **options: Any) -> Any:
+            if wanted is model:
+                act()
+            return original(self, wanted, *keys, **options)
+
+        return lock
+
+    monkeypatch.setattr(locks.Locks, "rows", beaten(locks.Locks.rows))
+    monkeypatch.setattr(locks.Locks, "row", beaten(locks.Locks.row))
 
 
 @contextmanager
