@@ -10,7 +10,7 @@ from django.utils.translation import gettext_noop
 
 from recovery import flow
 from recovery.audit import instant
-from recovery.errors import ActivationLimit, WinnerExists
+from recovery.errors import ActivationLimit, StateConflict, WinnerExists
 from recovery.ids import new_id
 from recovery.models import StepActivation, StepCheckpoint, StepClock, WaitState
 from recovery.operations.base import Effects, Operation, Scene
@@ -49,13 +49,19 @@ class RearmWait(StepDecision):
 
 
 def wait_can_be_rearmed(question: Question) -> Iterator[Finding]:
-    """RW1: a SIGNAL or TIMER that has not succeeded."""
-    yield target_is_leaf(
+    """RW1: a SIGNAL or TIMER that has not succeeded; one whose input could not be made never waited."""
+    finding = target_is_leaf(
         "RW1",
         question,
         [StepKind.SIGNAL, StepKind.TIMER],
         [StepStatus.WAITING, StepStatus.NEEDS_REVIEW, StepStatus.FAILED, StepStatus.CANCELLED],
     )
+    yield finding
+    step = question.step
+    if finding.holds and step and step.current and step.current.wait is None:
+        yield fails(
+            "RW1", StateConflict, _("The step never had a wait."), _("Use ResolveStep, or cancel."), [step.row.pk]
+        )
 
 
 def activations_and_time_are_left(question: Question) -> Iterator[Finding]:
