@@ -9,7 +9,7 @@ import pytest
 from recovery.models import ManagementOperation, OperationReceipt, WorkflowAudit
 from tests.api.callers import encoded
 from tests.api.desk import STATEMENTS, Desk, Run
-from tests.support.recovering import facts
+from tests.support.faults import facts
 from tests.support.trees import parallel, poll, sequence, signal, task
 from tests.support.world import Flow, World
 
@@ -71,10 +71,10 @@ def test_without_a_valid_key_nothing_is_decided(desk: Desk, run: Run, key: str |
 @pytest.mark.rule("G4")
 def test_a_refusal_leaves_no_trace_and_the_key_free(world: World, desk: Desk, run: Run) -> None:
     flow = Flow(world, run.id)
-    before = facts(flow)
+    before = facts()
     answer = desk.operator.post(f"{run.path}/recovery/continue", run.command("continue"), key="k")
     assert (answer.status, answer.code, answer["rule"]) == (409, "EXECUTION_UNKNOWN", "CO1")
-    assert facts(flow) == before
+    assert facts() == before
     assert desk.operator.get("/operations/k").code == "NOT_FOUND"
     assert (
         desk.operator.post(f"{run.path}/recovery/review-task", run.command("review-task", "pay"), key="k").status == 200
@@ -103,11 +103,11 @@ def test_a_preview_shows_what_the_act_then_does_and_changes_nothing(
     world: World, desk: Desk, run: Run, slug: str, target: str
 ) -> None:
     flow, command = Flow(world, run.id), run.command(slug, target)
-    before = facts(flow)
+    before = facts()
     path = f"{run.path}/recovery/{slug}"
     tried = desk.operator.post(path, command, key=None, dry_run="true")
     assert (tried.status, tried["allowed"]) == (200, True)
-    assert facts(flow) == before
+    assert facts() == before
     changes = {
         (each["entity"], each["id"], each["field"]): (each["before"], each["after"]) for each in tried["changes"]
     }

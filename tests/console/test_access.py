@@ -14,7 +14,8 @@ from recovery.console.urls import urlpatterns
 from recovery.permissions import Actor
 from tests.console.support import CLAIM, Desk, act_url
 from tests.operations.stages import STAGES, failed_task, unknown_task
-from tests.support.recovering import facts, recover
+from tests.support.faults import facts
+from tests.support.recovering import recover
 from tests.support.trees import task
 from tests.support.world import Flow, World, make_world
 
@@ -129,12 +130,12 @@ def test_a_reader_sees_the_act_and_which_right_is_missing(
     assert shown.status == 200
     assert "workflows:recover" in shown.text
     typed = {**CLAIM, "outcome": "SUCCEEDED", "result": "{}", "execution_settled": "true", "review_resolved": "true"}
-    before = facts(flow)
+    before = facts()
     denied = reader.send(shown, url, **typed)
     assert denied.status == 403
     assert "workflows:recover" in denied.text
     assert "access:admin" in denied.text
-    assert facts(flow) == before
+    assert facts() == before
 
 
 @pytest.mark.rule("G2")

@@ -11,7 +11,8 @@ from django.utils import translation
 from recovery.models import OperationReceipt, TaskResult, WorkflowAudit
 from tests.console.support import CLAIM, Desk, Page, act_url
 from tests.operations.stages import NAMES, STAGES, failed_task, open_wait, resolved, unknown_task
-from tests.support.recovering import facts, recover
+from tests.support.faults import facts
+from tests.support.recovering import recover
 from tests.support.world import Flow, World
 
 Stage = Callable[[World], Flow]
@@ -87,12 +88,12 @@ def test_nothing_is_ticked_or_chosen_for_a_person(
 @pytest.mark.parametrize(("slug", "target", "stage"), STAGES, ids=NAMES)
 def test_opening_and_previewing_write_nothing(world: World, desk: Desk, slug: str, target: str, stage: Stage) -> None:
     flow = stage(world)
-    before = facts(flow)
+    before = facts()
     url, page = opened(desk, flow, slug, target)
     preview = desk.send(page, url, **claim(slug), preview="1")
     assert preview.status == 200
     assert "WorkflowAudit" in preview.text
-    assert facts(flow) == before
+    assert facts() == before
     kept = preview.fields("operation_key")
     assert kept.items() >= claim(slug).items()
     assert kept["operation_key"] == page.fields("operation_key")["operation_key"]
@@ -125,10 +126,10 @@ def test_a_spent_key_with_other_words_shows_the_receipt_and_a_way_on(world: Worl
 @pytest.mark.rule("G3", "G13")
 def test_what_is_missing_is_said_at_the_field_and_in_a_summary(world: World, desk: Desk) -> None:
     flow = failed_task(world)
-    before = facts(flow)
+    before = facts()
     url, page = opened(desk, flow, "resolve-step", "it")
     answer = desk.send(page, url, reason="  \n ", evidence_ref="ticket:1", output="{nonsense")
-    assert (answer.status, facts(flow)) == (422, before)
+    assert (answer.status, facts()) == (422, before)
     summary = next(given for tag, given in answer.reader.elements if given.get("class") == "errors")
     assert (summary["tabindex"], summary["role"], "autofocus" in summary) == ("-1", "alert", True)
     wrong = [given for _tag, given in answer.reader.elements if given.get("aria-invalid") == "true"]
@@ -168,9 +169,9 @@ def test_a_conflict_lists_what_is_newer_and_keeps_the_words(world: World, desk: 
     world.travel(seconds=5)
     flow.pause()
     typed = claim("retry-step") | {"reason": "First line\r\nSecond, with <b>"}
-    before = facts(flow)
+    before = facts()
     conflict = desk.send(page, url, **typed)
-    assert (conflict.status, facts(flow)) == (409, before)
+    assert (conflict.status, facts()) == (409, before)
     assert "asked by the desk" in conflict.text
     assert "REVISION_CONFLICT" in conflict.text
     again = desk.post(url, conflict.fields("read_again"))

@@ -14,7 +14,8 @@ from django.db import connection
 from recovery.engine import inbox
 from recovery.models import ActivationTask, InboxEvent, Namespace, ResultEvent, ResultStream, Task, TaskResult
 from recovery.writes import insert
-from tests.support.recovering import facts, refused
+from tests.support.faults import facts
+from tests.support.recovering import refused
 from tests.support.trees import parallel, task
 from tests.support.world import Flow, World
 
@@ -159,12 +160,12 @@ def test_an_instance_with_a_quarantined_event_does_not_end(world: World, quarant
 
 @pytest.mark.rule("B4", "G10")
 def test_a_check_that_fails_is_audited_and_changes_nothing(quarantined: Flow) -> None:
-    event_id, before = event(quarantined).pk, facts(quarantined)
+    event_id, before = event(quarantined).pk, facts()
     assert inbox.reverify(event_id, actor="shell") == "the digest differs"
     entry = quarantined.audits()[-1]
     assert (entry.actor, entry.action, entry.reason) == ("shell", "reverify_inbox", "the digest differs")
     assert entry.before == entry.after == {"event_id": event_id, "inbox_status": "QUARANTINED"}
-    after = facts(quarantined)
+    after = facts()
     after["WorkflowAudit"] = [row for row in after["WorkflowAudit"] if row["id"] != entry.pk]
     for known in (before, after):
         for name, column in (("WorkflowInstance", "audit_head"), ("ApplicationQuota", "lock_seq")):

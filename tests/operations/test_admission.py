@@ -16,7 +16,8 @@ from recovery.models import Application
 from recovery.permissions import Actor
 from recovery.writes import change, insert
 from tests.operations.stages import NAMES, STAGES, Stage, failed_task, unknown_task
-from tests.support.recovering import command, facts, refused, send
+from tests.support.faults import facts
+from tests.support.recovering import command, refused, send
 from tests.support.trees import task
 from tests.support.world import OPERATOR, Flow, World, make_world
 
@@ -25,11 +26,11 @@ EVERY_STAGE = pytest.mark.parametrize(("slug", "target", "stage"), STAGES, ids=N
 
 def answer(flow: Flow, actor: Actor, slug: str = "resolve-step", target: str = "it") -> str:
     """The code of the refusal, which has written nothing; "" when the command was accepted."""
-    before = facts(flow)
+    before = facts()
     try:
         send(flow, slug, command(flow, slug, target), actor=actor)
     except DomainError as error:
-        assert facts(flow) == before
+        assert facts() == before
         return error.code
     return ""
 

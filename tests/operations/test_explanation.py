@@ -12,7 +12,8 @@ from recovery.operations.explain import WHOLE
 from recovery.operations.run import plain
 from recovery.writes import change
 from tests.operations.stages import NAMES, STAGES, Stage, failed_task, unknown_task
-from tests.support.recovering import codes, command, facts, preview, send
+from tests.support.faults import facts
+from tests.support.recovering import codes, command, preview, send
 from tests.support.trees import parallel, sequence, task
 from tests.support.world import Flow, World
 
@@ -40,12 +41,12 @@ def test_a_preview_writes_nothing_and_shows_what_the_commit_then_does(
     world: World, slug: str, target: str, stage: Stage
 ) -> None:
     flow = stage(world)
-    payload, before = command(flow, slug, target), facts(flow)
+    payload, before = command(flow, slug, target), facts()
     shown = operations.preview(world.operator, slug, flow.id, payload)
-    assert facts(flow) == before
+    assert facts() == before
     assert shown.allowed
     send(flow, slug, payload)
-    after = facts(flow)
+    after = facts()
     for entity, key, field, old, new in shown.changes:
         then, now = _row(before, entity, key), _row(after, entity, key)
         assert plain(then[field]) == old
@@ -72,11 +73,11 @@ def _row(rows: dict[str, list[dict[str, Any]]], entity: str, key: str) -> dict[s
 
 def test_a_preview_that_is_refused_lists_the_rules_and_changes_nothing(world: World) -> None:
     flow = unknown_task(world)
-    before = facts(flow)
+    before = facts()
     shown = preview(flow, "resolve-step", "it")
     assert (shown.allowed, shown.changes, shown.created) == (False, [], [])
     assert "EXECUTION_UNKNOWN" in {finding.code for finding in shown.findings}
-    assert facts(flow) == before
+    assert facts() == before
 
 
 def test_a_preview_needs_the_same_rights_and_a_valid_command(world: World) -> None:
@@ -108,11 +109,11 @@ def test_an_explanation_says_what_depends_on_what_is_entered(world: World) -> No
 
 def test_an_explanation_locks_and_writes_nothing(world: World, capture_statements: Any) -> None:
     flow = failed_task(world)
-    before = facts(flow)
+    before = facts()
     with capture_statements() as statements:
         operations.explain(world.operator, flow.id)
     assert not [s.sql for s in statements if "FOR UPDATE" in s.sql or s.sql.startswith(("INSERT", "UPDATE", "DELETE"))]
-    assert facts(flow) == before
+    assert facts() == before
 
 
 @pytest.mark.parametrize("siblings", [5, 40])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ from recovery import operations
 from recovery.models import OperationReceipt, QuotaHold
 from recovery.writes import change
 from tests.operations.stages import NAMES, STAGES, Stage, failed_query, failed_task
-from tests.support.recovering import command, facts, refused, send
+from tests.support.faults import answers_lost, at_statement, die, facts, in_child
+from tests.support.recovering import command, refused, send
 from tests.support.world import MORNING, Flow, World, make_world
 
 pytestmark = [pytest.mark.rule("G8"), pytest.mark.faults]
@@ -29,39 +30,6 @@ def real_world(transactional_db: None) -> Iterator[World]:
         yield make_world(traveller)
 
 
-class At:
-    """Does something at the n-th statement of a connection, once."""
-
-    def __init__(self, number: int, act: Callable[[], None], *, only_writes: bool = False) -> None:
-        self.left, self.act, self.only_writes = number, act, only_writes
-        self.done = False
-
-    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if not self.only_writes or sql.startswith(("INSERT", "UPDATE")):
-            self.left -= 1
-            if self.left == 0:
-                self.done = True
-                self.act()
-        return execute(sql, params, many, context)
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def in_child(act: Callable[[], object]) -> int:
-    """Runs `act` in a forked process with a connection of its own; answers the signal that ended it, 0 for none."""
-    connection.close()  # or the child would share the parent's socket
-    child = os.fork()
-    if child == 0:
-        try:
-            act()
-        finally:
-            os._exit(0)
-    _pid, status = os.waitpid(child, 0)
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-
-
 def receipts(key: str) -> int:
     return OperationReceipt.objects.filter(operation__operation_key=key).count()
 
@@ -71,19 +39,15 @@ def test_killed_at_any_statement_an_operation_leaves_all_or_nothing(
     real_world: World, slug: str, target: str, stage: Stage
 ) -> None:
     flow = stage(real_world)
-    payload, before = command(flow, slug, target), facts(flow)
-    number = 0
-    while True:
-        number += 1
-        kill = At(number, die)
+    payload, before = command(flow, slug, target), facts()
+    for number in count(1):
 
-        def act(kill: At = kill) -> None:
-            with connection.execute_wrapper(kill):
-                send(flow, slug, payload, key="k")
+        def act(number: int = number) -> None:
+            at_statement(number, lambda: send(flow, slug, payload, key="k"), die)
 
         if in_child(act) == 0:
             break  # it had fewer statements than that: it ran to its end
-        assert facts(flow) == before, f"killed at statement {number}, it left something behind"
+        assert facts() == before, f"killed at statement {number}, it left something behind"
     assert number > 20
     assert receipts("k") == 1
     assert send(flow, slug, payload, key="k").replayed
@@ -94,7 +58,7 @@ def test_killed_around_its_commit_an_operation_leaves_all_or_nothing(
     real_world: World, slug: str, target: str, stage: Stage
 ) -> None:
     flow = stage(real_world)
-    payload, before = command(flow, slug, target), facts(flow)
+    payload, before = command(flow, slug, target), facts()
 
     def killed(after: bool) -> None:
         backend: Any = connection
@@ -109,7 +73,7 @@ def test_killed_around_its_commit_an_operation_leaves_all_or_nothing(
         send(flow, slug, payload, key="k")
 
     assert in_child(lambda: killed(after=False)) == signal.SIGKILL
-    assert facts(flow) == before
+    assert facts() == before
     assert in_child(lambda: killed(after=True)) == signal.SIGKILL
     assert receipts("k") == 1
     assert send(flow, slug, payload, key="k").replayed
@@ -120,75 +84,53 @@ def test_whichever_write_fails_nothing_is_left_and_the_key_is_free(
     real_world: World, slug: str, target: str, stage: Stage
 ) -> None:
     flow = stage(real_world)
-    payload, before = command(flow, slug, target), facts(flow)
+    payload, before = command(flow, slug, target), facts()
 
     def fail() -> None:
         raise DatabaseError("the disk is full")
 
-    number = 0
-    while True:
-        number += 1
-        fault = At(number, fail, only_writes=True)
-        with connection.execute_wrapper(fault):
-            try:
-                send(flow, slug, payload, key="k")
-            except DatabaseError:
-                assert facts(flow) == before, f"write {number} failed and left something behind"
-                continue
-        break
-    assert not fault.done
+    for number in count(1):
+        try:
+            at_statement(number, lambda: send(flow, slug, payload, key="k"), fail, only_writes=True)
+        except DatabaseError:
+            assert facts() == before, f"write {number} failed and left something behind"
+        else:
+            break
     assert number > 6
     assert receipts("k") == 1
 
 
+@pytest.mark.parametrize("code", [1213, 1205])
 @EVERY_STAGE
-def test_a_deadlock_at_any_statement_is_tried_again_as_a_whole(
-    real_world: World, slug: str, target: str, stage: Stage
+def test_contention_at_any_statement_is_tried_again_as_a_whole(
+    real_world: World, slug: str, target: str, stage: Stage, code: int
 ) -> None:
-    """1213 undoes everything, 1205 only its statement: either way the whole transaction runs again."""
+    """A deadlock undoes everything, a lock wait only its statement: either way the whole transaction runs again."""
     flow = stage(real_world)
+    payload, before = command(flow, slug, target), facts()
 
-    def contend(code: int) -> Callable[[], None]:
-        def fail() -> None:
-            raise OperationalError(code, "database is locked")
+    def contend() -> None:
+        raise OperationalError(code, "database is locked")
 
-        return fail
-
-    # Every second statement, with the two errors in turn, until a commit had no statement left to disturb.
-    payload = command(flow, slug, target)
-    with connection.execute_wrapper(counter := At(0, lambda: None)):
+    def once() -> None:
         operations.preview(flow.world.operator, slug, flow.id, payload)
-    statements = -counter.left
-    wrappers = [At(number, contend((1213, 1205)[number % 2])) for number in range(12, statements, 8)]
-    for wrapper in wrappers[:5]:
-        connection.execute_wrappers.append(wrapper)
-    try:
-        receipt = send(flow, slug, payload, key="k")
-    finally:
-        connection.execute_wrappers.clear()
-    assert wrappers[0].done
-    assert not receipt.replayed
+
+    # Previews are the commit's own transaction, rolled back: every statement can be disturbed without acting twice.
+    for number in range(10, 40, 6):
+        at_statement(number, once, contend)
+        assert facts() == before
+    at_statement(25, lambda: send(flow, slug, payload, key="k"), contend)
     assert receipts("k") == 1
 
 
 @EVERY_STAGE
 def test_a_commit_whose_answer_is_lost_is_found_again_by_its_key(
-    real_world: World, slug: str, target: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    real_world: World, slug: str, target: str, stage: Stage
 ) -> None:
     flow = stage(real_world)
     payload = command(flow, slug, target)
-    backend: Any = connection
-    commit = backend._commit
-    lost: list[bool] = []
-
-    def commit_and_lose() -> None:
-        commit()
-        if not lost:
-            lost.append(True)
-            raise OperationalError(2013, "Lost connection to server during query (database is locked)")
-
-    monkeypatch.setattr(connection, "_commit", commit_and_lose)
-    receipt = send(flow, slug, payload, key="k")
+    with answers_lost() as lost:
+        receipt = send(flow, slug, payload, key="k")
     assert lost
     assert receipt.replayed
     assert receipts("k") == 1

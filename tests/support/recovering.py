@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from django.apps import apps
 
 from recovery import operations
 from recovery.errors import DomainError
 from recovery.models import Task
 from recovery.operations import Preview, Receipt
 from recovery.permissions import Actor
+from tests.support.faults import facts
 from tests.support.world import Flow
 
 EVIDENCE = "bank-portal:FT26333"
@@ -67,11 +67,11 @@ def send(flow: Flow, slug: str, payload: dict[str, Any], *, actor: Actor | None 
 
 def refused(flow: Flow, code: str, slug: str, target: str = "", **entered: Any) -> DomainError:
     """Asserts that an operation is refused with this code and has written nothing; answers the error."""
-    before = facts(flow)
+    before = facts()
     with pytest.raises(DomainError) as caught:
         recover(flow, slug, target, run=False, **entered)
     assert caught.value.code == code, f"{caught.value.code}: {caught.value}"
-    assert facts(flow) == before, "a refusal has written something"
+    assert facts() == before, "a refusal has written something"
     return caught.value
 
 
@@ -87,9 +87,3 @@ def codes(flow: Flow, actor: Actor | None = None) -> Mapping[tuple[str, str], st
         (option.operation, option.target.get("step_key") or option.target.get("task_id") or ""): option.code
         for option in explained.options
     }
-
-
-def facts(flow: Flow) -> dict[str, list[dict[str, Any]]]:
-    """Every row of every entity, by table: what a refusal must leave as it was."""
-    models = apps.get_app_config("recovery").get_models()
-    return {model.__name__: list(model._default_manager.order_by("pk").values()) for model in models}
