@@ -11,16 +11,13 @@ from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from recovery import permissions
-from recovery.console import times
+from recovery.console import counts, times
 from recovery.errors import DomainError
 from recovery.models import Namespace, WorkflowInstance
 from recovery.states import InstanceStatus
 
 ZONE_COOKIE, THEME_COOKIE, KEYS_COOKIE = "weave_zone", "weave_theme", "weave_keys"
 THEMES = ("system", "light", "dark")
-
-COUNT_CAP = 1000
-"""Counts stop here and say "1000+": an exact count of everything costs more than it tells."""
 
 
 class Reader:
@@ -64,7 +61,7 @@ class Reader:
     def waiting(self) -> str:
         """How many instances wait for a person, capped; "" where nobody waits."""
         rows = WorkflowInstance.objects.filter(namespace_id__in=self.namespaces, status=InstanceStatus.NEEDS_REVIEW)
-        return capped(rows.order_by()[: COUNT_CAP + 1].count()) if self.namespaces else ""
+        return counts.shown(counts.capped({"waiting": rows})["waiting"])
 
 
 class Request(HttpRequest):
@@ -74,8 +71,3 @@ class Request(HttpRequest):
     htmx: HtmxDetails
     refused: Callable[[DomainError], HttpResponse]
     """Left by a view that may be refused: renders its form again, with everything typed kept."""
-
-
-def capped(count: int) -> str:
-    """A count of at most COUNT_CAP + 1 rows as it is shown."""
-    return f"{COUNT_CAP}+" if count > COUNT_CAP else str(count or "")

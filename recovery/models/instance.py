@@ -59,6 +59,8 @@ class WorkflowInstance(models.Model):
             models.Index(
                 fields=["namespace", "status", "review_reason", "review_since"], name="workflowinstance_reason"
             ),
+            # review queue: passed deadlines, the longest first
+            models.Index(fields=["status", "deadline_at", "id", "namespace"], name="workflowinstance_deadline"),
             # instance list by definition; definition page: running instances by status
             models.Index(fields=["definition", "status", "-created_at", "-id"], name="workflowinstance_definition"),
             # definition page: instances of a version by status

@@ -119,19 +119,20 @@ def test_a_cursor_that_no_page_made_is_refused(world: World, desk: Desk) -> None
     assert desk.get("/review/?after=r-999999999999999999-a").status == 422
 
 
-def test_pages_follow_each_other_without_a_gap_or_a_repetition(world: World) -> None:
+@pytest.mark.parametrize("is_few", [True, False])
+def test_pages_follow_each_other_without_a_gap_or_a_repetition(world: World, is_few: bool) -> None:
     for number in range(3):
         stuck(world, f"O-passed-{number}", last=MINUTE * (number + 1))
     for number in range(4):
         stuck(world, f"O-running-{number}", last=HOUR * (1 + number // 2))
     world.travel(minutes=4)
     rows, now = queue.in_review([world.namespace.pk], {}), clock.now()
-    whole = queue.places(rows, now, limit=50)
+    whole = queue.places(rows, now, is_few=is_few, limit=50)
     assert [place.is_running for place in whole] == [True] * 4 + [False] * 3
     paged: list[Place] = []
     cursor = None
     while True:
-        page = queue.places(rows, now, after=cursor, limit=2)
+        page = queue.places(rows, now, is_few=is_few, after=cursor, limit=2)
         paged += page[:2]
         if len(page) <= 2:
             break
@@ -142,7 +143,7 @@ def test_pages_follow_each_other_without_a_gap_or_a_repetition(world: World) -> 
 def test_a_row_is_placed_by_its_nearest_clock_only(world: World) -> None:
     waits = [signal(f"wait-{number}", total_timeout_ms=MINUTE * (10 + number)) for number in range(3)]
     flow = stuck(world, "O-1", last=HOUR, root=parallel(task("it"), *waits))
-    places = queue.places(queue.in_review([world.namespace.pk], {}), clock.now())
+    places = queue.places(queue.in_review([world.namespace.pk], {}), clock.now(), is_few=False)
     assert [(place.instance_id, place.until) for place in places] == [
         (flow.id, flow.instance.created_at + timedelta(minutes=10))
     ]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from recovery import clock, permissions
-from recovery.console import words
+from recovery.console import counts, words
 from recovery.console.forms import QueueFilter
 from recovery.console.middleware import page
 from recovery.console.presenters import queue
 from recovery.console.presenters.queue_rows import rows
 from recovery.console.reader import Reader, Request
 from recovery.models import WorkflowInstance
+from recovery.states import ReviewReason
 
 
 def review(request: Request) -> HttpResponse:
@@ -26,9 +26,13 @@ def review(request: Request) -> HttpResponse:
     if not form.is_valid():
         return page(request, "console/review.html", context, status=422)
     after = queue.Cursor.parse(request.GET.get("after", ""))
+    counted = _counted(request.reader, form)
+    reason = form.cleaned_data["reason"]
     wanted = queue.in_review(_namespaces(request.reader, form), form.cleaned_data)
-    places = queue.places(wanted, now, within=form.within_span, after=after)
-    context["facets"] = _facets(request.reader, form)
+    is_few = counted[reason] <= counts.CAP
+    places = queue.places(wanted, now, is_few=is_few, within=form.within_span, after=after)
+    context["total"] = counted[""]
+    context["facets"] = _facets(counted)
     context["rows"] = rows(request.reader, places[: queue.PAGE], now)
     context["next"] = places[queue.PAGE - 1].cursor if len(places) > queue.PAGE else ""
     context["is_first"] = after is None
@@ -54,12 +58,24 @@ def _namespaces(reader: Reader, form: QueueFilter) -> list[str]:
     return [key for key in reader.namespaces if reader.rights(key).may(permissions.RECOVER)]
 
 
-def _facets(reader: Reader, form: QueueFilter) -> list[tuple[str, Any, int]]:
-    """(reason, its word, how many) with "all" first; counted over the other filters."""
+ALL = "all namespaces"
+"""The count of what waits for the reader anywhere; no reason is spelled like it."""
+
+
+def _counted(reader: Reader, form: QueueFilter) -> dict[str, int]:
+    """How many match the other filters, by reason and under "" for any reason; the reader's whole count besides."""
     others = {name: value for name, value in form.cleaned_data.items() if name != "reason"}
-    wanted = queue.in_review(_namespaces(reader, form), others)
-    counted = WorkflowInstance.objects.filter(wanted).order_by().values_list("review_reason").annotate(Count("pk"))
-    counts = sorted(counted, key=lambda pair: -pair[1])
-    return [("", "", sum(count for _reason, count in counts))] + [
-        (reason, words.label("ReviewReason", reason), count) for reason, count in counts
+    spaces = _namespaces(reader, form)
+    wanted = {reason: queue.in_review(spaces, {**others, "reason": reason}) for reason in ["", *ReviewReason.values]}
+    wanted[ALL] = queue.in_review(reader.namespaces, {})
+    counted = counts.capped({name: WorkflowInstance.objects.filter(rows) for name, rows in wanted.items()})
+    reader.waiting = counts.shown(counted.pop(ALL))
+    return counted
+
+
+def _facets(counted: dict[str, int]) -> list[tuple[str, Any, str]]:
+    """(reason, its word, how many): the most frequent first, after "all"."""
+    reasons = sorted((reason for reason in counted if reason and counted[reason]), key=lambda key: -counted[key])
+    return [
+        (reason, words.label("ReviewReason", reason), counts.shown(counted[reason]) or "0") for reason in ["", *reasons]
     ]
