@@ -11,7 +11,7 @@ from tests.api.callers import encoded
 from tests.api.desk import STATEMENTS, Desk, Run
 from tests.support.faults import facts
 from tests.support.trees import parallel, poll, sequence, signal, task
-from tests.support.world import Flow, World
+from tests.support.world import World
 
 
 @pytest.fixture(name="run")
@@ -69,8 +69,7 @@ def test_without_a_valid_key_nothing_is_decided(desk: Desk, run: Run, key: str |
 
 
 @pytest.mark.rule("G4")
-def test_a_refusal_leaves_no_trace_and_the_key_free(world: World, desk: Desk, run: Run) -> None:
-    flow = Flow(world, run.id)
+def test_a_refusal_leaves_no_trace_and_the_key_free(desk: Desk, run: Run) -> None:
     before = facts()
     answer = desk.operator.post(f"{run.path}/recovery/continue", run.command("continue"), key="k")
     assert (answer.status, answer.code, answer["rule"]) == (409, "EXECUTION_UNKNOWN", "CO1")
@@ -100,9 +99,9 @@ def test_a_refusal_names_every_rule_that_fails_and_what_is_now(desk: Desk, run: 
 @pytest.mark.rule("G4", "G9")
 @pytest.mark.parametrize(("slug", "target"), [("review-task", "pay"), ("resolve-step", "ship"), ("retry-step", "ship")])
 def test_a_preview_shows_what_the_act_then_does_and_changes_nothing(
-    world: World, desk: Desk, run: Run, slug: str, target: str
+    desk: Desk, run: Run, slug: str, target: str
 ) -> None:
-    flow, command = Flow(world, run.id), run.command(slug, target)
+    command = run.command(slug, target)
     before = facts()
     path = f"{run.path}/recovery/{slug}"
     tried = desk.operator.post(path, command, key=None, dry_run="true")
