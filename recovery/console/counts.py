@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet, Value
 
@@ -16,12 +17,18 @@ def capped(queries: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
     parts: list[str] = []
     params: list[Any] = []
     for name, rows in queries.items():
-        sql, given = rows.order_by().values(one=Value(1))[: CAP + 1].query.sql_with_params()
+        try:
+            sql, given = rows.order_by().values(one=Value(1))[: CAP + 1].query.sql_with_params()
+        except EmptyResultSet:  # no row can fit: a reader of no namespace
+            continue
         parts.append(f"SELECT %s AS name, COUNT(*) AS counted FROM ({sql}) AS part{len(parts)}")  # noqa: S608
         params += [name, *given]
-    with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(parts), params)
-        return {str(name): int(counted) for name, counted in cursor.fetchall()}
+    counted = dict.fromkeys(queries, 0)
+    if parts:
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(parts), params)
+            counted |= {str(name): int(count) for name, count in cursor.fetchall()}
+    return counted
 
 
 def shown(count: int) -> str:
