@@ -23,6 +23,10 @@ class Need:
     ways: tuple[Way, ...]
     holds: bool
 
+    @property
+    def what(self) -> str:
+        return f"{self.permission} {self.queue}".rstrip()
+
 
 @dataclass(frozen=True)
 class Why:

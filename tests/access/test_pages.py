@@ -158,7 +158,7 @@ def test_the_matrix_shows_the_way_the_end_and_the_giver(desk: Desk, ada: Actor, 
     grants.grant(ada, "group", "oncall", names=[RECOVER], expires_at=clock.now() + HOUR, reason="on call")
     grants.grant(ada, "user", "bob", queues=["bank"], reason="on call")
     page = browser.get("/access/pay/")
-    assert "2 people may recover now. 2 of these rights end within 4 hours." in page.text
+    assert "2 people hold workflows:recover now. 2 of these rights end within 4 hours." in page.text
     row = next(part for part in page.html.split("<tr") if "/access/pay/people/bob/" in part)
     text = " ".join(re.sub("<[^>]*>", " ", row).split())
     assert "oncall until" in text
@@ -169,7 +169,7 @@ def test_the_matrix_shows_the_way_the_end_and_the_giver(desk: Desk, ada: Actor, 
 def test_a_grant_that_has_ended_is_shown_as_ended(desk: Desk, browser: Browser) -> None:
     desk.person("bob", RECOVER, until=clock.now() - HOUR)
     page = browser.get("/access/pay/")
-    assert "0 people may recover now." in page.text
+    assert "0 people hold workflows:recover now." in page.text
     assert "ended" in page.text
 
 
@@ -207,6 +207,9 @@ def test_a_grant_is_given_and_the_page_after_it_reads_the_log(desk: Desk, browse
     assert "bob: workflows:read granted" in page.text
     assert desk.rights(bob) == {READ, RECOVER}
     assert browser.get("/access/pay/people/bob/").text.count("Recorded") == 0
+    again = browser.post("/access/pay/grant/", sent)
+    assert "Recorded entry" in browser.get(again.response["Location"]).text, "a double click ends at the same entry"
+    assert AccessLog.objects.count() == 3
 
 
 def test_only_the_own_entry_of_this_namespace_is_shown_as_recorded(desk: Desk, ada: Actor, browser: Browser) -> None:
@@ -450,6 +453,24 @@ def test_why_needs_the_right_to_see_the_instance(world: World, seat: Seat) -> No
     world.start(trees.task("it", queue="bank"), business_key="ORDER-1", run=False)
     browser = seat(world.actor(ADMINISTER))
     assert browser.get(f"/access/pay/why/?person={world.operator.username}&instance=ORDER-1").status == 404
+
+
+# What every page promises the browser
+
+
+def test_no_page_has_anything_inline_and_each_has_one_heading(desk: Desk, ada: Actor, browser: Browser) -> None:
+    answers = [browser.get(url) for name, url in pages(desk, ada).items() if name != "access"]
+    answers += [browser.post("/access/pay/grant/", {"reason": ""}), browser.post(CHANGE, {"reason": ""})]
+    for page in answers:
+        where = page.response.wsgi_request.get_full_path()
+        assert "unsafe" not in page.response["Content-Security-Policy"]
+        tags = [tag for tag, _given in page.reader.elements]
+        assert (tags.count("h1"), tags.count("main")) == (1, 1), where
+        names = [given["id"] for _tag, given in page.reader.elements if "id" in given]
+        assert len(names) == len(set(names)), where
+        for tag, given in page.reader.elements:
+            assert tag != "style", where
+            assert not [name for name in given if name == "style" or name.startswith("on")], (where, tag)
 
 
 # Languages

@@ -1,5 +1,6 @@
 """Changes of access at one moment: they wait for each other, and each sees the one before."""
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from recovery.access import grants, groups
+from recovery.access import grants, groups, provision
 from recovery.access.grants import Held
 from recovery.errors import PermissionDenied, StateConflict
 from recovery.models import AccessLedger, AccessLog
 from recovery.permissions import ADMINISTER, READ, Actor
 from recovery.writes import insert
 from tests.access.conftest import Desk
+from tests.access.test_provision import CONTRACT
 from tests.support.threads import together
 
 
@@ -77,6 +79,15 @@ def test_two_first_changes_of_all_are_both_done(desk: Desk) -> None:
     acts = [partial(groups.create, ada, name, reason="race") for name in ("days", "nights")]
     assert not [answer for answer in together(acts) if isinstance(answer, Exception)]
     assert AccessLedger.objects.get().entries == 2
+
+
+def test_two_runs_of_one_provisioning_file_make_everything_once() -> None:
+    text = json.dumps(CONTRACT).encode()
+    first, second = together([lambda: provision.provision(provision.read(text))] * 2)
+    assert isinstance(first, provision.Outcome)
+    assert isinstance(second, provision.Outcome)
+    assert sorted([len(first.tokens), len(second.tokens)]) == [0, 1]
+    assert AccessLog.objects.filter(action="create_namespace").count() == 1
 
 
 def test_many_changes_at_once_leave_a_log_without_a_gap(desk: Desk) -> None:

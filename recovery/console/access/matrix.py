@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One page of the matrix. `recovering`: people who may recover now; `ending`: of these, whose right ends soon."""
+    """One page of the matrix. `recovering`: people who hold workflows:recover now; `ending`: whose ends soon."""
 
     groups: list[Row]
     people: list[Row]

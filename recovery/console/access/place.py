@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -51,10 +52,12 @@ class Place:
         self.request.refused = refused
         return self.request.method == "POST"
 
-    def done(self, url: str, entries: Iterable[AccessLog]) -> HttpResponse:
-        """To a page that shows what was logged: success is read from the log alone."""
-        first = next(iter(entries), None)
-        return SeeOther(f"{url}?{urlencode({'done': first.sequence})}" if first else url)
+    def done(self, url: str, entries: Iterable[AccessLog], about: str) -> HttpResponse:
+        """To a page that shows what was logged about somebody: success is read from the log alone."""
+        entry = next(iter(entries), None)
+        if entry is None:  # the form was sent before
+            entry = self._own_entries.filter(subject=about).order_by("-sequence").first()
+        return SeeOther(f"{url}?{urlencode({'done': entry.sequence})}" if entry else url)
 
     @property
     def logged(self) -> log.Line | None:
@@ -62,9 +65,12 @@ class Place:
         sequence = self.request.GET.get("done", "")
         if not (sequence.isascii() and sequence.isdigit() and len(sequence) <= 18):
             return None
-        rows = AccessLog.objects.select_related("queue").filter(namespace=self.namespace, actor=self.actor.username)
-        entry = rows.filter(sequence=int(sequence)).first()
+        entry = self._own_entries.select_related("queue").filter(sequence=int(sequence)).first()
         return log.line(entry) if entry else None
+
+    @property
+    def _own_entries(self) -> QuerySet[AccessLog]:
+        return AccessLog.objects.filter(namespace=self.namespace, actor=self.actor.username)
 
 
 def administered(request: Request, name: str) -> Place:

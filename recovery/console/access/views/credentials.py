@@ -58,7 +58,7 @@ def credential(request: Request, namespace: str, credential_id: str) -> HttpResp
         if request.POST.get("act") == "rotate":
             return _issued(place, credentials.rotate(place.actor, credential_id, reason=reason))
         entries = credentials.revoke(place.actor, credential_id, reason=reason)
-        return place.done(place.url("access-credential", credential_id), entries)
+        return place.done(place.url("access-credential", credential_id), entries, line.account)
     return place.render("credential", tab="credentials", line=line, form=form)
 
 

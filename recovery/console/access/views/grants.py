@@ -40,7 +40,7 @@ def grant(request: Request, namespace: str) -> HttpResponse:
             expires_at=sent["expires_at"],
             reason=sent["reason"],
         )
-        return place.done(place.holder_url(sent["kind"], sent["name"]), entries)
+        return place.done(place.holder_url(sent["kind"], sent["name"]), entries, sent["name"])
     return place.render("grant", tab="people", form=form)
 
 
@@ -66,7 +66,7 @@ def change(request: Request, namespace: str) -> HttpResponse:
         else:
             until = {"expires_at": sent["expires_at"], "reason": sent["reason"]}
             entries = grants.change_end(place.actor, held, version=sent["version"], **until)
-        return place.done(place.holder_url(held.kind, held.name), entries)
+        return place.done(place.holder_url(held.kind, held.name), entries, held.name)
     return place.render("change", tab="people", form=form, **shown)
 
 

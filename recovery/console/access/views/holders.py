@@ -98,7 +98,7 @@ def group_list(request: Request, namespace: str) -> HttpResponse:
     if place.accepts(form, "groups", tab="groups", rows=rows):
         sent = form.sent()
         entries = groups.create(place.actor, sent["name"], reason=sent["reason"])
-        return place.done(place.url("access-group", sent["name"]), entries)
+        return place.done(place.url("access-group", sent["name"]), entries, sent["name"])
     return place.render("groups", tab="groups", rows=rows, form=form)
 
 
@@ -123,7 +123,8 @@ def group(request: Request, namespace: str, name: str) -> HttpResponse:
     if place.accepts(form, "group", **context):
         sent = form.sent()
         act = groups.leave if leaving else groups.join
-        return place.done(place.url("access-group", name), act(place.actor, name, sent["name"], reason=sent["reason"]))
+        entries = act(place.actor, name, sent["name"], reason=sent["reason"])
+        return place.done(place.url("access-group", name), entries, sent["name"])
     return place.render("group", form=form, **context)
 
 
