@@ -279,6 +279,8 @@ def test_nobody_extends_the_lease_of_a_handler_that_outlives_its_tasks_time(
 
     def watch() -> None:
         world.traveller.shift(60)
+        _wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("lease ")])
+        world.traveller.shift(1)
         assert reaper.reap() == 1
         assert flow.task("pay").status == "NEEDS_REVIEW"
 
