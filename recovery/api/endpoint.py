@@ -68,7 +68,7 @@ def endpoint(
             path,
             operation_id=view.__name__,
             summary=" ".join(summary.split()).removesuffix("."),
-            description=description or None,
+            description="\n\n".join(" ".join(text.split()) for text in description.split("\n\n")) or None,
         )(strict)
         by_status = {200: ref(answers)} if isinstance(answers, str) else answers
         DESCRIBED[view.__name__] = Described(answers=by_status, body=body, key=key, codes=codes)

@@ -60,8 +60,8 @@ class Operation:
         return self.content["summary"]
 
     @property
-    def paragraphs(self) -> list[str]:
-        return [text for text in self.content.get("description", "").split("\n\n") if text]
+    def description(self) -> SafeString:
+        return marked(self.content.get("description", ""))
 
     @property
     def parameters(self) -> list[Field]:
@@ -156,8 +156,15 @@ class Reading:
         return [Component(name, self._schemas[name]) for name in sorted(self._schemas)]
 
     @property
-    def codes(self) -> list[Any]:
-        return sorted(CODES.values(), key=lambda error: (error.status, error.code))
+    def codes(self) -> list[dict[str, Any]]:
+        found = sorted(CODES.values(), key=lambda error: (error.status, error.code))
+        return [{"code": error.code, "status": error.status, "title": error.title} for error in found]
+
+
+def marked(text: str) -> SafeString:
+    """The one mark of CommonMark that the document uses: `code`."""
+    parts = enumerate(text.split("`"))
+    return format_html_join("", "{}", ((format_html("<code>{}</code>", part) if n % 2 else part,) for n, part in parts))
 
 
 def _content(response: Mapping[str, Any]) -> Any:
