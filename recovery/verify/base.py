@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from django.db import models
-from django.db.models import Count, F, Q, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from recovery import exact_json
 from recovery.locks import snapshot
-from recovery.models import Namespace
+from recovery.models import Namespace, StepDefinition
 
 M = TypeVar("M", bound=models.Model)
 
@@ -121,6 +121,14 @@ def differ(one: str, other: str) -> Q:
     only_one = Q(**{f"{one}__isnull": False, f"{other}__isnull": True})
     only_other = Q(**{f"{one}__isnull": True, f"{other}__isnull": False})
     return only_one | only_other | (Q(**{f"{one}__isnull": False}) & ~Q(**{one: F(other)}))
+
+
+def pinned(field: str, step: str = "") -> Subquery:
+    """A field of the step's pinned definition; `step`: the path that leads to the step."""
+    definitions = StepDefinition.objects.filter(
+        definition_version=OuterRef(f"{step}instance__definition_version"), step_key=OuterRef(f"{step}step_key")
+    )
+    return Subquery(definitions.values(field)[:1])
 
 
 def walk(rows: QuerySet[M], *order: str) -> Iterator[M]:

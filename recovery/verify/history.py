@@ -1,23 +1,11 @@
-"""Who owns what, how often it was tried, and until when: what a decision relies on (G11), over every instance."""
+"""Who owns what, and how often it was tried: what a decision relies on (G11), over every instance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import (
-    Count,
-    DateTimeField,
-    DurationField,
-    Exists,
-    ExpressionWrapper,
-    F,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    Sum,
-)
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -25,22 +13,18 @@ from recovery import definitions
 from recovery.case import load_histories
 from recovery.models import (
     ActivationTask,
-    PollRound,
     PollState,
     StepActivation,
-    StepClock,
-    StepDefinition,
     Task,
     TaskAttempt,
-    WaitState,
     WorkflowInstance,
     WorkflowStep,
 )
 from recovery.models.catalogue import entities
 from recovery.operations import history
 from recovery.operations.rearm_wait import MAX_ACTIVATIONS
-from recovery.states import KNOWN, LEAVES, ClockKind, StepKind
-from recovery.verify.base import MOST, Scope, Violation, check, counted, differ, found, walk
+from recovery.states import KNOWN, LEAVES, StepKind
+from recovery.verify.base import Scope, Violation, check, counted, differ, found, pinned, walk
 
 
 @check(gettext_lazy("Every reference leads to a row."))
@@ -124,15 +108,17 @@ def attempts(scope: Scope) -> Iterator[Violation]:
 )
 def budgets(scope: Scope) -> Iterator[Violation]:
     """RY2, RY3, B3, RW2."""
-    halves = scope.rows(ActivationTask).annotate(pinned=_pinned("max_attempts", "activation__"))
-    of_round = halves.values("activation__step", "round", "pinned").annotate(
-        used=Sum("task__attempt_count"), tasks=Count("pk")
+    rounds = ActivationTask.objects.filter(activation__step=OuterRef("pk")).order_by().values("round")
+    used = rounds.annotate(used=Sum("task__attempt_count")).order_by("-used").values("used")[:1]
+    made = rounds.annotate(made=Count("pk")).order_by("-made").values("made")[:1]
+    steps = scope.rows(WorkflowStep).filter(kind__in=(StepKind.TASK, StepKind.POLL))
+    steps = steps.annotate(pinned=pinned("max_attempts"), used=Subquery(used), made=Subquery(made))
+    sentence = _("Up to %(made)d tasks and %(used)d attempts in one round; %(pinned)d are pinned.")
+    yield from found(
+        steps.filter(Q(used__gt=F("pinned")) | Q(made__gt=F("pinned"))),
+        lambda step: sentence % {"made": step.made, "used": step.used, "pinned": step.pinned},
     )
-    over = of_round.filter(Q(used__gt=F("pinned")) | Q(tasks__gt=F("pinned"))).order_by("activation__step", "round")
-    sentence = _("In round %(round)d, %(tasks)d tasks used %(used)d attempts; %(pinned)d are pinned.")
-    for row in over[: MOST + 1]:
-        yield Violation("WorkflowStep", row["activation__step"], sentence % row)
-    queries = scope.rows(PollState).annotate(pinned=_pinned("max_rounds", "activation__"))
+    queries = scope.rows(PollState).annotate(pinned=pinned("max_rounds", "activation__step__"))
     sentence_rounds = _("%(used)d rounds of %(pinned)d that are pinned.")
     yield from found(
         queries.filter(used_rounds__gt=F("pinned")),
@@ -142,75 +128,6 @@ def budgets(scope: Scope) -> Iterator[Violation]:
         sequence__gt=MAX_ACTIVATIONS, step__kind__in=(StepKind.SIGNAL, StepKind.TIMER)
     )
     yield from found(rearmed, _("More activations than a wait may have."))
-
-
-def _pinned(field: str, path: str) -> Subquery:
-    """A field of the step's pinned definition; `path` leads to an activation."""
-    pinned = StepDefinition.objects.filter(
-        definition_version=OuterRef(f"{path}instance__definition_version"), step_key=OuterRef(f"{path}step__step_key")
-    )
-    return Subquery(pinned.values(field)[:1])
-
-
-@check(gettext_lazy("Deadlines are those that were set first: a retry, a round or a generation never moves one."))
-def deadlines(scope: Scope) -> Iterator[Violation]:
-    moved = _("Its deadline is not that of the task, activation or round that it continues.")
-    instances = scope.rows(WorkflowInstance).annotate(
-        due=_after("created_at", F("definition_version__max_duration_ms"))
-    )
-    yield from found(
-        instances.filter(differ("deadline_at", "due")), _("Its deadline is not its creation and the pinned duration.")
-    )
-    retries = scope.rows(Task).exclude(retry_of=None)
-    yield from found(
-        retries.filter(
-            differ("deadline_at", "retry_of__deadline_at") | differ("latest_start_at", "retry_of__latest_start_at")
-        ),
-        moved,
-    )
-    first = StepActivation.objects.filter(step=OuterRef("activation__step"), sequence=1).values("created_at")[:1]
-    begun = ExpressionWrapper(Subquery(first), output_field=DateTimeField())
-    queries = scope.rows(PollState).annotate(begun=begun, ms=_pinned("total_timeout_ms", "activation__"))
-    yield from found(queries.annotate(due=_after("begun", F("ms"))).filter(differ("deadline_at", "due")), moved)
-    waits = scope.rows(WaitState).annotate(begun=begun)
-    for kind, field in (("TIMER", "delay_ms"), ("SIGNAL", "total_timeout_ms"), ("POLL_FINAL", "total_timeout_ms")):
-        of_kind = (
-            waits.filter(kind=kind).annotate(ms=_pinned(field, "activation__")).annotate(due=_after("begun", F("ms")))
-        )
-        yield from found(of_kind.filter(differ("deadline_at", "due")), moved)
-    first_of_round = Task.objects.filter(
-        activationtask__round=OuterRef("round"), owner_activation__step=OuterRef("activation__step")
-    ).order_by("owner_activation__sequence")
-    rounds = scope.rows(PollRound).annotate(due=Subquery(first_of_round.values("deadline_at")[:1]))
-    yield from found(rounds.filter(differ("deadline_at", "due")), moved)
-
-
-def _after(moment: str, ms: Any) -> ExpressionWrapper:
-    """A moment and so many milliseconds, in the database's arithmetic."""
-    duration = ExpressionWrapper(ms * 1000, output_field=DurationField())
-    return ExpressionWrapper(F(moment) + duration, output_field=DateTimeField())
-
-
-@check(gettext_lazy("A clock of a deadline is due at that deadline."))
-def clocks(scope: Scope) -> Iterator[Violation]:
-    of_activation = {"activation": OuterRef("activation")}
-    targets: dict[tuple[str, ...], QuerySet[Any]] = {
-        (ClockKind.TASK_DEADLINE,): ActivationTask.objects.filter(
-            **of_activation, task__deadline_at=OuterRef("due_at")
-        ),
-        (ClockKind.POLL_DEADLINE,): PollState.objects.filter(**of_activation, deadline_at=OuterRef("due_at")),
-        (ClockKind.TIMER, ClockKind.WAIT_DEADLINE): WaitState.objects.filter(
-            **of_activation, deadline_at=OuterRef("due_at")
-        ),
-        (ClockKind.INSTANCE_DEADLINE,): WorkflowInstance.objects.filter(
-            pk=OuterRef("instance"), deadline_at=OuterRef("due_at")
-        ),
-    }
-    for kinds, target in targets.items():
-        wrong = scope.rows(StepClock).filter(~Exists(target), kind__in=kinds)
-        yield from found(
-            wrong, lambda clock: _("The %(kind)s clock is due at no such deadline.") % {"kind": clock.kind}
-        )
 
 
 @check(gettext_lazy("The whole history of every step passes what a decision checks before it relies on it."), deep=True)

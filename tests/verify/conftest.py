@@ -82,9 +82,9 @@ def make_busy(traveller: time_machine.Traveller) -> Busy:
     world.claim("mail")
 
     unconsumed = world.start(parallel(task("first", queue="mail"), task("second", queue="mail")))
-    first, second = world.claim_all("mail")
-    world.succeed(first)
-    world.succeed(second, run=False)
+    leases = {lease.task.pk: lease for lease in world.claim_all("mail")}
+    world.succeed(leases[unconsumed.task("first").pk])
+    world.succeed(leases[unconsumed.task("second").pk], run=False)
     return Busy(world, done, cancelled, retried, unknown, reviewed, query, waiting, unconsumed)
 
 
