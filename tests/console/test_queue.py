@@ -87,7 +87,8 @@ def grant_reading(user_id: int, world: World) -> None:
 
 def test_every_filter_narrows_the_list_and_stands_in_the_url(world: World, desk: Desk) -> None:
     stuck(world, "O-failed", last=HOUR)
-    asked = world.start(poll("ask"), business_key="O-asked", max_duration_ms=3 * HOUR)
+    long = {"timeout_ms": 5 * HOUR, "total_timeout_ms": 5 * HOUR}
+    asked = world.start(poll("ask", **long), business_key="O-asked", max_duration_ms=3 * HOUR)
     world.unknown(world.claim())
     name = desk.get(f"/instances/{asked.id}/").text.split(" v1")[0].split()[-1]
     filters = {
@@ -147,6 +148,18 @@ def test_a_row_is_placed_by_its_nearest_clock_only(world: World) -> None:
     assert [(place.instance_id, place.until) for place in places] == [
         (flow.id, flow.instance.created_at + timedelta(minutes=10))
     ]
+
+
+@pytest.mark.rule("RY9")
+@pytest.mark.parametrize("is_few", [True, False])
+def test_a_query_in_review_is_placed_by_the_deadline_that_a_retry_has_to_beat(world: World, is_few: bool) -> None:
+    flow = stuck(world, "O-1", last=9 * HOUR, root=poll("ask", timeout_ms=2 * HOUR, total_timeout_ms=HOUR))
+    rows = queue.in_review([world.namespace.pk], {})
+    placed = queue.places(rows, clock.now(), is_few=is_few)
+    assert [place.until for place in placed] == [flow.poll("ask").deadline_at]
+    recover(flow, "resolve-step", "ask")
+    placed = queue.places(rows, clock.now(), is_few=is_few)
+    assert [(place.until, place.kind) for place in placed] == [(flow.instance.deadline_at, "INSTANCE_DEADLINE")]
 
 
 def suggested(desk: Desk) -> str:

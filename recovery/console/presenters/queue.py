@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, Subquery, Value
 from django.utils.translation import gettext as _
 
 from recovery.errors import ValidationFailed
 from recovery.models import StepClock, WorkflowInstance, WorkflowStep
-from recovery.states import ClockKind, ClockStatus, InstanceStatus
+from recovery.states import ClockKind, ClockStatus, InstanceStatus, StepStatus
 
 PAGE = 25
 """Rows of one page."""
@@ -31,6 +31,10 @@ DEADLINES = (
     ClockKind.INSTANCE_DEADLINE,
 )
 """Clocks after which less can be decided than before. A next round or another try at scheduling is none."""
+
+
+TROUBLED = (StepStatus.NEEDS_REVIEW, StepStatus.FAILED, StepStatus.CANCELLED)
+"""Steps that somebody may still decide to run again."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def places(
     after: Cursor | None = None,
     limit: int = PAGE,
 ) -> list[Place]:
-    """The next `limit` + 1 places in the queue, in one or two statements. `within`: only deadlines that near.
+    """The next `limit` + 1 places in the queue, in at most three statements. `within`: only deadlines that near.
 
     `is_few`: that many match that sorting their clocks costs less than walking past everybody else's.
     """
@@ -121,29 +125,40 @@ def places(
     return found
 
 
-def _armed(now: datetime) -> QuerySet[StepClock]:
-    return StepClock.objects.filter(status=ClockStatus.ARMED, kind__in=DEADLINES, due_at__gt=now)
+def _counting(now: datetime) -> Q:
+    """The clocks whose time is running out: armed ones, and deadlines that a step in trouble still has to beat.
+
+    A review sets those clocks aside, but a retry or a further round has to come before them (RY9, CP2).
+    """
+    armed = Q(status=ClockStatus.ARMED, kind__in=DEADLINES)
+    kept = Q(status=ClockStatus.CANCELLED, kind__in=(ClockKind.POLL_DEADLINE, ClockKind.TASK_DEADLINE))
+    in_trouble = Q(activation__step__current_activation=F("activation"), activation__step__status__in=TROUBLED)
+    return Q(due_at__gt=now) & (armed | (kept & in_trouble))
 
 
 def _running(
     rows: Q, now: datetime, is_few: bool, within: timedelta | None, after: Cursor | None, limit: int
 ) -> list[Place]:
-    in_time = WorkflowInstance.objects.filter(rows, deadline_at__gt=now)
-    if is_few:
-        clocks = _armed(now).filter(instance_id__in=list(in_time.order_by().values_list("pk", flat=True)))
-    else:
-        # A value to compare with, and no EXISTS: MariaDB would turn that into a join that begins with the instances.
-        fits = in_time.filter(pk=OuterRef("instance_id")).values(one=Value(1))
-        clocks = _armed(now).alias(fits=Subquery(fits)).filter(fits=1)
-    same = _armed(now).filter(instance_id=OuterRef("instance_id"))
+    clocks = StepClock.objects.filter(_counting(now))
+    same = clocks.filter(instance_id=OuterRef("instance_id"))
     earlier = same.filter(Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), pk__lt=OuterRef("pk")))
     clocks = clocks.filter(~Exists(earlier))
     if within is not None:
         clocks = clocks.filter(due_at__lte=now + within)
     if after is not None:
         clocks = clocks.filter(due_at__gte=after.until).filter(Q(due_at__gt=after.until) | Q(pk__gt=after.row_id))
-    values = clocks.order_by("due_at", "pk").values_list("due_at", "pk", "instance_id", "kind")[:limit]
-    return [Place(True, *row) for row in values]
+    in_time = WorkflowInstance.objects.filter(rows, deadline_at__gt=now)
+    if is_few:
+        parts = [clocks.filter(instance_id__in=list(in_time.order_by().values_list("pk", flat=True)))]
+    else:
+        # A value to compare with, and no EXISTS: MariaDB would turn that into a join that begins with the instances.
+        fits = in_time.filter(pk=OuterRef("instance_id")).values(one=Value(1))
+        clocks = clocks.alias(fits=Subquery(fits)).filter(fits=1)
+        # Each along its own stretch of the index.
+        parts = [clocks.filter(status=status) for status in (ClockStatus.ARMED, ClockStatus.CANCELLED)]
+    values = ("due_at", "pk", "instance_id", "kind")
+    found = [row for part in parts for row in part.order_by("due_at", "pk").values_list(*values)[:limit]]
+    return [Place(True, *row) for row in sorted(found)[:limit]]
 
 
 def _passed(rows: Q, now: datetime, after: Cursor | None, limit: int) -> list[Place]:
