@@ -5,6 +5,7 @@ Schemas never fetch anything: a reference outside of its own document is refused
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -92,20 +93,30 @@ class Unresolved(ValueError):
     """A template names something that is not there; the message is the reference."""
 
 
-def fill(template: Any, known: Mapping[str, Any]) -> Any:
+def fill(template: Any, known: Mapping[str, Any], *, room: int | None = None) -> Any:
     """Replaces each {"$from": "/pointer"} of a template by what the pointer finds in `known`.
 
-    `known`: {"instance": {"input": ...}, "steps": {key: {"output": ...}}}. Raises Unresolved.
+    `known`: {"instance": {"input": ...}, "steps": {key: {"output": ...}}}. `room`: bytes for all that is found; a short
+    template may name a long value any number of times. Raises Unresolved.
     """
+    found: dict[str, Any] = {}
+    for pointer, count in Counter(sources(template)).items():
+        try:
+            found[pointer] = resolve(pointer, known)
+        except JsonPointerException:
+            raise Unresolved(pointer) from None
+        if room is not None and (room := room - count * len(exact_json.utf8(found[pointer]))) < 0:
+            raise Unresolved(f"{pointer} is too large")
+    return _filled(template, found)
+
+
+def _filled(template: Any, found: Mapping[str, Any]) -> Any:
     if isinstance(template, dict):
         if set(template) == {"$from"}:
-            try:
-                return resolve(template["$from"], known)
-            except JsonPointerException:
-                raise Unresolved(str(template["$from"])) from None
-        return {name: fill(member, known) for name, member in template.items()}
+            return found[template["$from"]]
+        return {name: _filled(member, found) for name, member in template.items()}
     if isinstance(template, list):
-        return [fill(item, known) for item in template]
+        return [_filled(item, found) for item in template]
     return template
 
 

@@ -15,7 +15,7 @@ MAX_DEPTH = 64
 MAX_DIGITS = 1000
 """Digits of one number, and the largest decimal exponent: beyond it arithmetic on a short text exhausts memory."""
 MAX_BYTES = 1024 * 1024
-"""Of a JSON body, and of one `result`, `payload` or `output`."""
+"""Of a JSON body, and of one `input`, `result`, `payload` or `output`, in UTF-8."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -97,6 +97,12 @@ def problem(value: Any) -> str | None:
 def dumps(value: Any) -> str:
     """Compact JSON in the given member order. Decimals keep their digits."""
     return simplejson.dumps(value, use_decimal=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def utf8(value: Any) -> bytes:
+    """JSON as it travels: what `MAX_BYTES` counts, wherever the text is written in another alphabet."""
+    text = simplejson.dumps(value, use_decimal=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _canonical(value: Any) -> Any:

@@ -72,8 +72,8 @@ class Plan:
 
 def resolve(spec: Spec, business_key: str, known: Mapping[str, Any]) -> Resolved:
     """Fills a leaf's templates. `business_key`: of the instance; `known`: as in `contracts.fill`. Raises Unresolved."""
-    value = contracts.fill(spec.input_template, known)
-    if exact_json.problem(value) or len(exact_json.dumps(value)) > exact_json.MAX_BYTES:
+    value = contracts.fill(spec.input_template, known, room=exact_json.MAX_BYTES)
+    if exact_json.problem(value) or len(exact_json.utf8(value)) > exact_json.MAX_BYTES:
         raise Unresolved("the input is too deep or too large")
     policy = spec.policy
     return Resolved(

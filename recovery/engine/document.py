@@ -65,7 +65,7 @@ def check(document: Any) -> DefinitionDocument:
     """
     if problem := exact_json.problem(document):
         refuse([("", problem)])
-    if len(exact_json.dumps(document)) > exact_json.MAX_BYTES:
+    if len(exact_json.utf8(document)) > exact_json.MAX_BYTES:
         refuse([("", _("Larger than %(limit)d bytes.") % {"limit": exact_json.MAX_BYTES})])
     refuse(_members(document, _DOCUMENT, required=_DOCUMENT))
     nodes: dict[str, Node] = {}

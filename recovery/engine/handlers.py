@@ -187,7 +187,7 @@ def _answer(function: Handler, context: Context) -> Callable[[Actor, str, str], 
     """Calls the handler; answers the report that is due."""
     try:
         # Through the text and back: what was computed as a double keeps the digits that it shows.
-        result = exact_json.parse(exact_json.dumps(function(context)))
+        result = exact_json.parse(exact_json.utf8(function(context)))
     except Failed as failure:
         message, retryable = _kept(failure.message), failure.retryable
         return partial(report.fail, error_code=failure.code, error_message=message, retryable=retryable)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db.models import F, QuerySet
 from jsonpointer import JsonPointer
 
-from recovery import contracts, flow
+from recovery import contracts, exact_json, flow
 from recovery.clock import milliseconds
 from recovery.definitions import Spec
 from recovery.engine import terminal
@@ -30,6 +30,8 @@ from recovery.writes import change, change_all, insert
 
 CHUNK = 100
 """Leaves, or held tasks, of one transaction."""
+CHUNK_BYTES = 4 * exact_json.MAX_BYTES
+"""Of the inputs of those leaves, as stored: they travel in one statement, and the database's packets are limited."""
 
 RETRY_MS = 5_000
 """After a full quota."""
@@ -79,7 +81,7 @@ def _schedule(locks: Locks, locked: Locked) -> bool:
     rows = locks.rows(WorkflowStep, [graph.ids[key] for key in {*graph.begun, *graph.finished, *chosen}])
     steps = {row.step_key: row for row in rows}
     _settle_containers(locked, graph, steps)
-    _activate(locked, graph, [steps[key] for key in chosen])
+    is_all &= _activate(locked, graph, [steps[key] for key in chosen])
     if is_full:
         _try_again_later(locked)
     if graph.is_done and terminal.may_end(locked.instance.pk):
@@ -122,11 +124,21 @@ def _settle_containers(locked: Locked, graph: Graph, steps: dict[str, WorkflowSt
         )
 
 
-def _activate(locked: Locked, graph: Graph, steps: Sequence[WorkflowStep]) -> None:
-    """Activates the leaves; where a template gives nothing, its leaf goes to review and no other starts (B5)."""
+def _activate(locked: Locked, graph: Graph, steps: Sequence[WorkflowStep]) -> bool:
+    """Activates the leaves as far as one statement holds their inputs; answers whether it did all.
+
+    Where a template gives nothing, its leaf goes to review and no other starts (B5).
+    """
     specs = [locked.definition.steps[step.step_key] for step in steps]
     graph.read_outputs({key for spec in specs for key in _named(spec)})
-    resolved = [(step, _resolve(locked, graph, spec)) for step, spec in zip(steps, specs, strict=True)]
+    resolved: list[tuple[WorkflowStep, Resolved | None]] = []
+    room = CHUNK_BYTES
+    for step, spec in zip(steps, specs, strict=True):
+        found = _resolve(locked, graph, spec)
+        room -= len(exact_json.dumps(found.input)) if found else 0
+        if room < 0 and resolved:
+            break
+        resolved.append((step, found))
     plan = Plan()
     if unresolved := [step for step, found in resolved if found is None]:
         for step in unresolved:
@@ -141,6 +153,7 @@ def _activate(locked: Locked, graph: Graph, steps: Sequence[WorkflowStep]) -> No
     flow.enqueue_all(plan.tasks, locked.application, locked.queues, locked.now)
     for rows in plan.others.values():
         insert(*rows)
+    return len(resolved) == len(steps)
 
 
 def _named(spec: Spec) -> Iterable[str]:
@@ -155,9 +168,12 @@ def _named(spec: Spec) -> Iterable[str]:
 
 def _resolve(locked: Locked, graph: Graph, spec: Spec) -> Resolved | None:
     """None where a template gives nothing."""
+    named = list(_named(spec))
+    if not all(graph.is_kept(key) for key in named):
+        return None
     known = {
         "instance": {"input": locked.instance.input},
-        "steps": {key: {"output": graph.output(key)} for key in _named(spec)},
+        "steps": {key: {"output": graph.output(key)} for key in named},
     }
     try:
         return resolve(spec, locked.instance.business_key, known)

@@ -94,7 +94,7 @@ def outcome(value: Any) -> str:
 def json_value(value: Any) -> Any:
     if problem := exact_json.problem(value):
         raise Invalid(_("This is not JSON that can be kept: %(problem)s.") % {"problem": problem})
-    if len(exact_json.dumps(value)) > exact_json.MAX_BYTES:
+    if len(exact_json.utf8(value)) > exact_json.MAX_BYTES:
         raise Invalid(_("Larger than %(limit)d bytes.") % {"limit": exact_json.MAX_BYTES})
     return value
 

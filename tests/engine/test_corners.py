@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.recovering import refused
-from tests.support.trees import poll, receipt, sequence, signal, task
+from tests.support.trees import parallel, poll, receipt, sequence, signal, task
 from tests.support.world import World
 
 
@@ -32,3 +32,34 @@ def test_a_wait_that_never_began_cannot_be_rearmed(world: World) -> None:
     flow = world.start(sequence(signal("wait")), input={"order": None})
     assert flow.step("wait").review_reason == "INPUT_UNRESOLVED"
     refused(flow, "STATE_CONFLICT", "rearm-wait", "wait")
+
+
+def test_inputs_that_are_large_together_are_stored_in_several_statements(world: World) -> None:
+    whole = {"order": "A-1", "text": '"' * 250_000}
+    flow = world.start(parallel(*(task(f"t{n}", input={"$from": "/instance/input"}) for n in range(30))), input=whole)
+    assert {flow.step(f"t{n}").status for n in range(30)} == {"RUNNING"}
+
+
+def test_an_output_that_is_too_large_together_is_left_to_the_steps_that_have_it(world: World) -> None:
+    many = parallel(*(task(f"t{n}") for n in range(6)), key="many")
+    one, whole = {"$from": "/steps/t0/output/state"}, {"$from": "/steps/many/output/t0/state"}
+    flow = world.start(sequence(many, task("one", input=one), task("whole", input=whole)))
+    for lease in world.claim_all():
+        world.succeed(lease, {"state": "done", "text": "x" * 1_000_000}, run=False)
+    world.run()
+    world.succeed(world.claim())
+    assert (flow.step("many").status, flow.step("many").output) == ("SUCCEEDED", None)
+    assert flow.task("one").input == "done"
+    assert flow.step("whole").review_reason == "INPUT_UNRESOLVED", "a null that nobody answered is no input"
+
+
+def test_a_short_template_cannot_name_a_long_value_without_end(world: World) -> None:
+    long = [{"$from": "/instance/input/text"}] * 10_000
+    flow = world.start(sequence(task("pay", input=long)), input={"text": "x" * 100_000})
+    assert flow.step("pay").review_reason == "INPUT_UNRESOLVED"
+
+
+def test_a_text_is_measured_as_it_travels_whatever_its_alphabet(world: World) -> None:
+    flow = world.start(sequence(task("pay")))
+    world.succeed(world.claim(), {"text": "核" * 300_000})
+    assert flow.status == "SUCCEEDED"
