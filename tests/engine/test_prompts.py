@@ -83,10 +83,12 @@ def test_each_task_prompts_a_worker_of_ours_where_there_are_handlers(world: Worl
 
 
 def test_whoever_runs_an_instance_does_not_prompt_itself(world: World) -> None:
-    flow = world.start(task("pay"), run=False)
+    flow = world.start(task("pay"))
     other = world.start(task("pay"), run=False)
+    world.succeed(world.claim(), run=False)
     messages()
-    assert sweep.run_instance(flow.id)
+    assert sweep.run_instance(flow.id)  # consumes the result, and writes a continuation
+    assert flow.status == "SUCCEEDED"
     assert messages() == []
     with prompts.handled_here(flow.id):
         prompts.instance(other.id)
