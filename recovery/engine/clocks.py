@@ -64,7 +64,7 @@ def _fire(locks: Locks, clock_id: str, instance_id: str) -> bool | None:
     row = armed.select_related("activation").defer("activation__input", "activation__output").first()
     if row is None:
         return False
-    if row.kind in _AFTER_SIGNALS and signals.adjudicate_locked(locked, locks, before=row.due_at):
+    if row.kind in _AFTER_SIGNALS and signals.adjudicate_locked(locked, locks):
         return None
     leaf = None
     if row.activation is not None:
@@ -98,13 +98,10 @@ def _is_put_off(locked: Locked, leaf: Leaf | None, row: StepClock) -> bool:
     if row.kind != ClockKind.NEXT_ROUND:
         return False
     assert leaf is not None
-    assert leaf.poll is not None
     if not locked.is_open or not is_due(leaf):
         # B5: armed again from `next_poll_at` when the gate opens.
         change(row, status=ClockStatus.CANCELLED)
         return True
-    if locked.now >= leaf.poll.deadline_at:
-        return False
     if locked.now >= locked.instance.deadline_at:
         # The clock of that deadline is due too; it closes the gate.
         return True
@@ -162,7 +159,7 @@ def _task_deadline(locked: Locked, leaf: Leaf) -> None:
 
 
 _AFTER_SIGNALS = frozenset({ClockKind.NEXT_ROUND, ClockKind.POLL_DEADLINE, ClockKind.WAIT_DEADLINE})
-"""Clocks that first let the signals decide which were accepted before they fell due (B8)."""
+"""Clocks that let the signals go first: which of them came in time is told by when they were accepted (B8)."""
 
 _EFFECTS: dict[ClockKind, Callable[[Locked, Leaf], None]] = {
     ClockKind.NEXT_ROUND: _next_round,

@@ -60,7 +60,6 @@ def proof_holds(poll: PollState, step: WorkflowStep, activation: StepActivation,
     source = ResultEvent.objects.filter(pk=proof.get("source_event_id")).select_related("result").first()
     return (
         source is not None
-        and audit.action == "continue_poll"
         and audit.instance_id == activation.instance_id == step.instance_id
         and audit.entry_hash == entry_hash(audit)
         and proof.get("source_task_id") == source.task_id == source.result.task_id

@@ -138,14 +138,16 @@ def test_the_query_deadline_first_adjudicates_the_final_signal_accepted_before_i
 
 
 @pytest.mark.rule("B8")
-def test_no_round_opens_when_the_final_signal_was_accepted_before_it_fell_due(world: World) -> None:
+@pytest.mark.parametrize("seconds", [30, 90], ids=["before it fell due", "while the runner was late"])
+def test_no_round_opens_after_the_final_signal_was_accepted(world: World, seconds: int) -> None:
     flow = world.start(poll("ask", signal=receipt()))
     world.succeed(world.claim(), {"state": "processing"})
-    world.travel(seconds=30, run=False)
+    world.travel(seconds=seconds, run=False)
     flow.send("ask", run=False)
     world.travel(minutes=1, run=False)
     clocks.fire_due()
     assert (flow.step("ask").status, flow.poll("ask").used_rounds) == ("SUCCEEDED", 1)
+    assert world.claim_all() == []
 
 
 @pytest.mark.rule("B12")

@@ -8,12 +8,15 @@ from datetime import datetime, timedelta
 import pytest
 
 from recovery import clock
+from recovery.audit import instant
 from recovery.engine import clocks, inbox, signals
+from recovery.engine.rounds import proof_holds
 from recovery.models import (
     ActivationTask,
     PollState,
     QueueQuota,
     ResultEvent,
+    StepClock,
     TaskResult,
     WorkflowAudit,
     WorkflowInstance,
@@ -154,6 +157,17 @@ def test_a_closed_gate_sets_the_next_round_aside_until_it_opens(world: World) ->
     assert flow.poll("ask").next_poll_at == answered + timedelta(minutes=1)
     flow.resume()
     assert (flow.step("ask").status, flow.poll("ask").used_rounds) == ("RUNNING", 2)
+
+
+@pytest.mark.rule("B5")
+def test_a_clock_that_is_armed_under_a_closed_gate_opens_no_round(world: World) -> None:
+    flow = world.start(poll("ask"))
+    answer_pending(world)
+    flow.pause()
+    StepClock.objects.filter(kind="NEXT_ROUND").update(status="ARMED")  # no runner leaves it like this
+    before = flow.instance.revision
+    world.travel(minutes=3)
+    assert (flow.poll("ask").used_rounds, flow.clocks("NEXT_ROUND"), flow.instance.revision) == (1, [], before)
 
 
 @pytest.mark.rule("B5")
@@ -340,6 +354,18 @@ def test_a_proof_that_does_not_fit_any_more_opens_no_round(world: World, tampere
     assert (flow.step("ask").status, flow.step("ask").review_reason) == ("NEEDS_REVIEW", "PROOF_MISMATCH")
     assert (flow.poll("ask").used_rounds, len(flow.tasks("ask"))) == (1, 1)
     assert other.status == "NEEDS_REVIEW"
+
+
+@pytest.mark.rule("CP4", "G10")
+def test_a_proof_that_was_rewritten_together_with_its_query_does_not_hold(world: World) -> None:
+    flow = continued(world)
+    state, step, activation = flow.poll("ask"), flow.step("ask"), flow.activation("ask")
+    audit = WorkflowAudit.objects.get(pk=state.proof_id)
+    assert proof_holds(state, step, activation, audit)
+    assert state.next_poll_at
+    state.next_poll_at = _move(state.next_poll_at)
+    audit.after["next_poll_at"] = instant(state.next_poll_at)
+    assert not proof_holds(state, step, activation, audit)
 
 
 @pytest.mark.rule("CP4")
