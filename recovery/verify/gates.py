@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from recovery.audit import instant
 from recovery.models import (
     InboxEvent,
     InstanceGate,
@@ -32,7 +31,7 @@ from recovery.states import (
     InstanceStatus,
     ResultSource,
 )
-from recovery.verify.base import MOST, Scope, Violation, check, found, violation, walk
+from recovery.verify.base import CHUNK, MOST, Scope, Violation, check, found, violation, walk
 
 SKEW = timedelta(seconds=1)
 """How far the clocks of two machines may differ: who closed a gate and who was granted work read different ones."""
@@ -60,13 +59,19 @@ def grants(scope: Scope) -> Iterator[Violation]:
     yield from found(begun.filter(Exists(stop)), _("The attempt began after a stop had closed the gate."))
     closings = scope.rows(WorkflowAudit).filter(action__in=("raise_review", "pause", "resume", "cancel", "continue"))
     audits = walk(closings.only("instance_id", "sequence", "after", "created_at"), "instance_id", "sequence")
-    for instance_id, entries in groupby(audits, key=lambda entry: entry.instance_id):
-        for closed_at, opened_at in _closed(entries):
-            inside = Q(started_at__gt=closed_at + SKEW)
-            if opened_at is not None:
-                inside &= Q(started_at__lt=opened_at - SKEW)
-            for attempt in begun.filter(inside, task__instance=instance_id).order_by("pk")[: MOST + 1]:
-                yield violation(attempt, _("It began while the gate was closed since %s.") % instant(closed_at))
+    spans = (
+        (instance_id, *span)
+        for instance_id, entries in groupby(audits, key=lambda entry: entry.instance_id)
+        for span in _closed(entries)
+    )
+    while chunk := list(islice(spans, CHUNK)):
+        inside = Q(pk=None)
+        for instance_id, closed_at, opened_at in chunk:
+            span = Q(task__instance=instance_id, started_at__gt=closed_at + SKEW)
+            inside |= span if opened_at is None else span & Q(started_at__lt=opened_at - SKEW)
+        instances = {instance_id for instance_id, _closed_at, _opened_at in chunk}
+        for attempt in begun.filter(inside, task__instance__in=instances)[: MOST + 1]:
+            yield violation(attempt, _("The attempt began while a review or a pause had closed the gate."))
 
 
 def _closed(entries: Iterator[WorkflowAudit]) -> Iterator[tuple[datetime, datetime | None]]:

@@ -70,7 +70,7 @@ def test_an_attempt_in_a_review_that_goes_on(busy: Busy) -> None:
     closed = _audited(busy.unknown, "raise_review")
     _begin(busy.unknown, closed + SKEW)
     assert _is_clean("grants")
-    assert "closed since" in said("grants", _begin(busy.unknown, closed + LATER))
+    assert "had closed the gate" in said("grants", _begin(busy.unknown, closed + LATER))
 
 
 def test_an_attempt_between_a_review_and_its_end(busy: Busy) -> None:
@@ -90,7 +90,7 @@ def test_an_attempt_in_a_pause(busy: Busy) -> None:
     busy.query.resume(run=False)
     attempt = TaskAttempt.objects.filter(task=busy.query.tasks("query")[0]).get()
     put(attempt, started_at=paused + LATER)
-    assert "closed since" in said("grants", attempt)
+    assert "had closed the gate" in said("grants", attempt)
 
 
 def test_an_attempt_after_continue_while_paused(busy: Busy) -> None:
