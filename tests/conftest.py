@@ -1,9 +1,10 @@
 """Fixtures of every test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from django.utils import translation
 
 from tests.support import statements
 
@@ -14,6 +15,13 @@ pytest_plugins = [
     "tests.support.browser",
     "tests.support.world",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _language_ends_with_the_test() -> Iterator[None]:
+    """A page in another language would otherwise leave that language to the tests after it."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(name="capture_statements")
