@@ -8,7 +8,7 @@ from typing import Any
 
 from recovery.case import Case, StepCase, TaskCase
 from recovery.locks import Locks
-from recovery.models import ExecutionAudit, ManagementOperation
+from recovery.models import ExecutionAudit, ManagementOperation, StepActivation, WorkflowStep
 from recovery.operations.commands import Command
 from recovery.operations.findings import Finding
 from recovery.operations.rules import Question, Rule
@@ -81,3 +81,18 @@ class Operation:
     def _findings(self, question: Question) -> Iterator[Finding]:
         for rule in self.rules:
             yield from rule(question)
+
+
+def step_now(row: WorkflowStep) -> dict[str, Any]:
+    """A step as a receipt tells it."""
+    return {"id": row.pk, "step_key": row.step_key, "status": row.status, "revision": str(row.revision)}
+
+
+def activation_now(row: StepActivation) -> dict[str, Any]:
+    """An activation as a receipt tells it."""
+    return {"id": row.pk, "sequence": row.sequence, "status": row.status}
+
+
+def audited(row: WorkflowStep) -> dict[str, Any]:
+    """A step as both halves of an audit tell it."""
+    return {"step_key": row.step_key, "step_status": row.status, "step_revision": str(row.revision)}

@@ -15,7 +15,7 @@ from recovery.case import ActivationCase, ResultCase, StepCase, TaskCase
 from recovery.clock import milliseconds
 from recovery.errors import PendingNotProven, RoundsExhausted, StateConflict, WinnerExists
 from recovery.models import StepCheckpoint, StepClock
-from recovery.operations.base import Effects, Operation, Scene
+from recovery.operations.base import Effects, Operation, Scene, activation_now, audited, step_now
 from recovery.operations.commands import StepDecision, checked, stated
 from recovery.operations.findings import Finding, depends, fails, holds
 from recovery.operations.rules import (
@@ -196,9 +196,7 @@ def apply(scene: Scene) -> Effects:
         "wait_settled_at": _instant(wait.settled_at) if wait else None,
     }
     before = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "activation_id": current.row.pk,
     }
     change(
@@ -230,9 +228,7 @@ def apply(scene: Scene) -> Effects:
         )
     insert(StepCheckpoint(activation=current.row, kind="ROUND", status=CheckpointStatus.OPEN, opened_at=now))
     after = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "activation_id": current.row.pk,
         "round": poll.used_rounds,
         "source_event_id": result.event.pk,
@@ -245,13 +241,8 @@ def apply(scene: Scene) -> Effects:
     }
     return Effects(
         made={
-            "step": {
-                "id": step.row.pk,
-                "step_key": step.row.step_key,
-                "status": step.row.status,
-                "revision": str(step.row.revision),
-            },
-            "activation": {"id": current.row.pk, "sequence": current.row.sequence, "status": current.row.status},
+            "step": step_now(step.row),
+            "activation": activation_now(current.row),
             "poll": {"round": poll.used_rounds, "next_poll_at": instant(next_poll_at), "status": poll.status},
         },
         before=before,

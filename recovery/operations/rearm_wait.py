@@ -13,7 +13,7 @@ from recovery.audit import instant
 from recovery.errors import ActivationLimit, StateConflict, WinnerExists
 from recovery.ids import new_id
 from recovery.models import StepActivation, StepCheckpoint, StepClock, WaitState
-from recovery.operations.base import Effects, Operation, Scene
+from recovery.operations.base import Effects, Operation, Scene, activation_now, audited, step_now
 from recovery.operations.commands import StepDecision, checked, stated
 from recovery.operations.findings import Finding, depends, fails, holds
 from recovery.operations.rules import (
@@ -116,9 +116,7 @@ def apply(scene: Scene) -> Effects:
     assert current.wait is not None
     old, old_wait = current.row, current.wait
     before = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "activation_id": old.pk,
         "activation_status": old.status,
         "wait_status": old_wait.status,
@@ -171,9 +169,7 @@ def apply(scene: Scene) -> Effects:
         )
     insert(StepCheckpoint(activation=activation, kind="WAIT", status=CheckpointStatus.OPEN, opened_at=now))
     after = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "activation_id": activation.pk,
         "generation": activation.sequence,
         "wait_id": wait.pk,
@@ -181,14 +177,9 @@ def apply(scene: Scene) -> Effects:
     }
     return Effects(
         made={
-            "step": {
-                "id": step.row.pk,
-                "step_key": step.row.step_key,
-                "status": step.row.status,
-                "revision": str(step.row.revision),
-            },
-            "activation": {"id": activation.pk, "sequence": activation.sequence, "status": activation.status},
-            "superseded_activation": {"id": old.pk, "sequence": old.sequence, "status": old.status},
+            "step": step_now(step.row),
+            "activation": activation_now(activation),
+            "superseded_activation": activation_now(old),
             "wait": {"id": wait.pk, "deadline_at": after["deadline_at"], "correlation_key": wait.correlation_key},
         },
         before=before,

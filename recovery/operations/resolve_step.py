@@ -13,7 +13,7 @@ from recovery import contracts, exact_json, flow
 from recovery.audit import instant
 from recovery.clock import milliseconds
 from recovery.errors import DelayNotElapsed, OutcomeNotAccepted
-from recovery.operations.base import Effects, Operation, Scene
+from recovery.operations.base import Effects, Operation, Scene, activation_now, audited, step_now
 from recovery.operations.commands import StepDecision, checked, json_value, outcome, stated
 from recovery.operations.findings import Finding, depends, fails, holds
 from recovery.operations.rules import (
@@ -109,9 +109,7 @@ def apply(scene: Scene) -> Effects:
     assert current is not None
     row, activation = step.row, current.row
     before = {
-        "step_key": row.step_key,
-        "step_status": row.status,
-        "step_revision": str(row.revision),
+        **audited(row),
         "step_output": row.output,
         "activation_id": activation.pk,
         "activation_status": activation.status,
@@ -140,17 +138,15 @@ def apply(scene: Scene) -> Effects:
         change(current.wait, status=WaitStatus.CANCELLED, settled_at=now)
     flow.close_activation([activation.pk], now)
     after = {
-        "step_key": row.step_key,
-        "step_status": row.status,
-        "step_revision": str(row.revision),
+        **audited(row),
         "activation_id": activation.pk,
         "output_digest": exact_json.digest(command.output),
         "concluded_by": scene.operation.pk,
     }
     return Effects(
         made={
-            "step": {"id": row.pk, "step_key": row.step_key, "status": row.status, "revision": str(row.revision)},
-            "activation": {"id": activation.pk, "sequence": activation.sequence, "status": activation.status},
+            "step": step_now(row),
+            "activation": activation_now(activation),
             "output_digest": after["output_digest"],
         },
         before=before,

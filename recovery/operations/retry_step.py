@@ -30,7 +30,7 @@ from recovery.models import (
     Task,
     WaitState,
 )
-from recovery.operations.base import Effects, Operation, Scene
+from recovery.operations.base import Effects, Operation, Scene, activation_now, audited, step_now
 from recovery.operations.commands import StepDecision, checked, stated
 from recovery.operations.findings import Finding, depends, fails, holds
 from recovery.operations.rules import (
@@ -248,9 +248,7 @@ def apply(scene: Scene) -> Effects:
     round_number = tasks[-1].half.round if tasks[-1].half else 0
     used = used_attempts(tasks)
     before = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "step_output": step.row.output,
         "activation_id": current.row.pk,
         "activation_status": current.row.status,
@@ -324,9 +322,7 @@ def apply(scene: Scene) -> Effects:
         ),
     )
     after = {
-        "step_key": step.row.step_key,
-        "step_status": step.row.status,
-        "step_revision": str(step.row.revision),
+        **audited(step.row),
         "activation_id": activation.pk,
         "generation": activation.sequence,
         "task_id": task.pk,
@@ -337,13 +333,8 @@ def apply(scene: Scene) -> Effects:
     }
     return Effects(
         made={
-            "step": {
-                "id": step.row.pk,
-                "step_key": step.row.step_key,
-                "status": step.row.status,
-                "revision": str(step.row.revision),
-            },
-            "activation": {"id": activation.pk, "sequence": activation.sequence, "status": activation.status},
+            "step": step_now(step.row),
+            "activation": activation_now(activation),
             "task": {
                 "id": task.pk,
                 "retry_of_id": last.pk,
