@@ -1,11 +1,13 @@
 """The lock order and the one transaction runner (G7, G8). What only MariaDB's row locks can show is shown there."""
 
+import re
 import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, models, transaction
 
 from recovery import locks
@@ -37,6 +39,12 @@ def test_the_order_is_that_of_the_rule_book() -> None:
     children = names[names.index("InstanceGate") + 1 : -1]
     assert {"WorkflowStep", "StepActivation", "Task", "TaskAttempt", "ExecutionPermit"} <= set(children)
     assert names[-1] == "ResultStream"
+
+
+@pytest.mark.rule("G7")
+def test_the_page_of_the_locks_lists_this_order() -> None:
+    page = (settings.BASE_DIR / "docs" / "locks.md").read_text()
+    assert re.findall(r"^\| \d+ \| (\w+) \|", page, re.MULTILINE) == [model.__name__ for model in ORDER]
 
 
 @pytest.mark.rule("G7")
