@@ -113,7 +113,8 @@ _BY_KIND = {
 
 def _questions(case: Case, shown: list[StepCase], task_id: str | None) -> list[tuple[str, Question, dict[str, str]]]:
     asked: list[tuple[str, Question, dict[str, str]]] = []
-    for step in shown:
+    # Also of a step in no trouble: a final signal may settle it while a request runs that then ends unknown.
+    for step in case.histories.values():
         for task in step.tasks:
             if task.is_unknown or task.row.pk == task_id:
                 asked.append(("review-task", Question(case, step, task), {"task_id": task.row.pk}))

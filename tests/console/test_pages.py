@@ -34,6 +34,18 @@ def test_the_instance_says_what_is_stuck_what_blocks_and_what_is_next(world: Wor
     assert f"/instances/{flow.id}/steps/it/" in page.reader.links
 
 
+@pytest.mark.rule("B12")
+def test_an_unknown_request_of_a_query_that_a_signal_settled_is_what_comes_next(world: World, desk: Desk) -> None:
+    flow = world.start(sequence(poll("ask", signal=receipt()), task("next", queue="mail")))
+    lease = world.claim()
+    flow.send("ask")
+    world.unknown(lease)
+    assert (flow.status, flow.step("ask").status) == ("NEEDS_REVIEW", "SUCCEEDED")
+    url = f"/instances/{flow.id}/recovery/review-task/{flow.task('ask').pk}/"
+    assert url in desk.get(f"/instances/{flow.id}/").reader.links
+    assert url in desk.get("/review/").reader.links
+
+
 def test_every_operation_is_answered_also_when_it_has_nothing_to_act_on(world: World, desk: Desk) -> None:
     text = desk.get(f"/instances/{failed_task(world).id}/").text
     for name in ("ReviewTask", "ResolveStep", "ContinuePoll", "RearmWait", "Continue", "RetryStep"):

@@ -90,8 +90,13 @@ class _Scale:
         return self.part(at) * WIDTH
 
 
-def axis(lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Sequence[Deadline]) -> Axis:
-    """Draws the lanes from `start` to a little after now, and to those deadlines that are not too far away."""
+def axis(
+    lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Sequence[Deadline], *, is_over: bool = False
+) -> Axis:
+    """Draws the lanes from `start` to a little after now, and to those deadlines that are not too far away.
+
+    `is_over`: `now` is the end of the instance; no deadline runs any more.
+    """
     passed = max(now - start, timedelta(seconds=10))
     near = [deadline for deadline in deadlines if start < deadline.at <= now + 2 * passed]
     last = max([now, *(deadline.at for deadline in near)])
@@ -101,7 +106,7 @@ def axis(lanes: Sequence[Lane], start: datetime, now: datetime, deadlines: Seque
     shapes = [*_ticks(scale, height, now), *_lines(len(lanes))]
     shapes += [shape for number, lane in enumerate(lanes) for shape in _lane(scale, lane, TOP + LANE * number)]
     shapes += _deadlines(scale, near, height)
-    shapes += _now(scale, now, height)
+    shapes += _now(scale, now, height, is_over)
     facts = sorted(((lane.name, fact) for lane in lanes for fact in lane.facts), key=lambda pair: pair[1].start)
     beyond = [deadline for deadline in deadlines if deadline.at > now and deadline not in near]
     return Axis(lanes, height + 1, shapes, facts, beyond, scale.start, scale.end)
@@ -214,7 +219,8 @@ def _deadlines(scale: _Scale, deadlines: Sequence[Deadline], height: int) -> Ite
         )
 
 
-def _now(scale: _Scale, now: datetime, height: int) -> Iterator[Shape]:
+def _now(scale: _Scale, now: datetime, height: int, is_over: bool) -> Iterator[Shape]:
     place = scale.percent(now)
+    word = _("end %(time)s") if is_over else _("now %(time)s")
     yield Shape("line", "now", place, 18, x2=place, height=height)
-    yield Shape("tag", "now", place, 0, text=_("now %(time)s") % {"time": f"{timezone.localtime(now):%H:%M:%S}"})
+    yield Shape("tag", "now", place, 0, text=word % {"time": f"{timezone.localtime(now):%H:%M:%S}"})

@@ -171,8 +171,9 @@ def _axis(case: Case, newest: Sequence[WorkflowAudit], until: Sequence[Until]) -
         lanes.append(facts.other_lane(others, case.now))
     for step in chosen:
         lanes += facts.step_lanes(step, case.now)
-    drawn = [axis.Deadline(each.at, each.word) for each in until]
-    return axis.axis(lanes, case.instance.created_at, case.instance.settled_at or case.now, drawn)
+    settled_at = case.instance.settled_at
+    drawn = [] if settled_at else [axis.Deadline(each.at, each.word) for each in until]
+    return axis.axis(lanes, case.instance.created_at, settled_at or case.now, drawn, is_over=settled_at is not None)
 
 
 def lane_steps(case: Case) -> list[StepCase]:

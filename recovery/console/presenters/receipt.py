@@ -94,7 +94,7 @@ def receipt_page(actor: Actor, receipt: Receipt, operation: ManagementOperation)
         statement=acts.WORDS[kind.slug].stated,
         seen=list(_seen(audit)),
         made=list(_flat(data["effects"])),
-        followed=list(_followed(data, audit)),
+        followed=sorted(_followed(data, audit), key=lambda later: later.at or audit.created_at),
         next=options.next_thing(explanation),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpResponse
@@ -22,21 +23,26 @@ def review(request: Request) -> HttpResponse:
     """Every NEEDS_REVIEW instance that the reader may see; an invalid filter shows no row and says why."""
     form = QueueFilter(request.GET, request.reader)
     now = clock.now()
-    context: dict[str, Any] = {"section": "review", "form": form, "now": now, "now_stamp": queue.stamp(now)}
+    context = {"section": "review", "form": form, "now": now, "now_stamp": queue.stamp(now)}
     if not form.is_valid():
         return page(request, "console/review.html", context, status=422)
+    return page(request, "console/review.html", context | _listed(request, form, now))
+
+
+def _listed(request: Request, form: QueueFilter, now: datetime) -> dict[str, Any]:
+    """Counts by reason, and the page of rows that the cursor names. Raises ValidationFailed for a cursor of no page."""
     after = queue.Cursor.parse(request.GET.get("after", ""))
     counted = _counted(request.reader, form)
-    reason = form.cleaned_data["reason"]
     wanted = queue.in_review(_namespaces(request.reader, form), form.cleaned_data)
-    is_few = counted[reason] <= counts.CAP
+    is_few = counted[form.cleaned_data["reason"]] <= counts.CAP
     places = queue.places(wanted, now, is_few=is_few, within=form.within_span, after=after)
-    context["total"] = counted[""]
-    context["facets"] = _facets(counted)
-    context["rows"] = rows(request.reader, places[: queue.PAGE], now)
-    context["next"] = places[queue.PAGE - 1].cursor if len(places) > queue.PAGE else ""
-    context["is_first"] = after is None
-    return page(request, "console/review.html", context)
+    return {
+        "total": counted[""],
+        "facets": _facets(counted),
+        "rows": rows(request.reader, places[: queue.PAGE], now),
+        "next": places[queue.PAGE - 1].cursor if len(places) > queue.PAGE else "",
+        "is_first": after is None,
+    }
 
 
 def newer(request: Request) -> HttpResponse:
