@@ -173,7 +173,7 @@ def _go_through(asked: _Asked, grant: Callable[[_Asked], _Granted]) -> list[Leas
     Looking before locking keeps idle workers away from the queue's row.
     """
     for _round in range(ROUNDS):
-        if not _claimable(asked).exists():
+        if not _claimable(asked).values_list("pk")[:1]:  # exists() drops the order, and with it the index
             break
         granted = grant(asked)
         aside = transact(partial(_set_aside, asked=asked, candidates=granted.behind)) if granted.behind else 0
