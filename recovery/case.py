@@ -134,9 +134,17 @@ class StepCase:
         generation = self.current.row.sequence if self.current else 0
         return tuple(s for s in self.signals if s.status == SignalStatus.PENDING and s.generation == generation)
 
+    @cached_property
+    def rounds(self) -> Mapping[int, tuple[TaskCase, ...]]:
+        """The tasks of each business round over all activations, oldest first; a TASK has the round 0."""
+        rounds = defaultdict(list)
+        for task in self.tasks:
+            if task.half is not None:
+                rounds[task.half.round].append(task)
+        return {number: tuple(tasks) for number, tasks in rounds.items()}
+
     def tasks_of_round(self, number: int) -> tuple[TaskCase, ...]:
-        """The tasks of one business round over all activations, oldest first."""
-        return tuple(task for task in self.tasks if task.half is not None and task.half.round == number)
+        return self.rounds.get(number, ())
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,12 @@ def _chains(step: StepCase) -> Iterator[Problem]:
     """`retry_of` forms one chain for a TASK and one for each round of a POLL."""
     if step.spec.kind == StepKind.POLL:
         yield from _rounds(step)
-    numbers = sorted({task.half.round for task in step.tasks if task.half})
-    for number in numbers:
+    for number, tasks in sorted(step.rounds.items()):
         if (number == 0) != (step.spec.kind == StepKind.TASK):
             yield _("a task has a round that its step cannot have"), step.row.pk
         previous: TaskCase | None = None
         left = step.spec.max_attempts
-        for task in step.tasks_of_round(number):
+        for task in tasks:
             if task.row.retry_of_id != (previous.row.pk if previous else None):
                 yield _("the chain of retries is broken"), task.row.pk
             if task.row.max_attempts != left:
@@ -74,6 +73,7 @@ def _chains(step: StepCase) -> Iterator[Problem]:
 
 def _rounds(step: StepCase) -> Iterator[Problem]:
     last: ActivationCase | None = None
+    earlier: set[str] = set()
     for activation in step.activations:
         poll = activation.poll
         if poll is None:
@@ -85,7 +85,7 @@ def _rounds(step: StepCase) -> Iterator[Problem]:
         expected_first = last.poll.used_rounds if last and last.poll else 1
         if poll.first_round != expected_first:
             yield _("first_round is not the last round of the activation before"), poll.pk
-        before = [task for task in step.tasks_of_round(poll.first_round) if _earlier(step, task, activation)]
+        before = [task for task in step.tasks_of_round(poll.first_round) if task.row.pk in earlier]
         if poll.first_round_attempts_used != sum(task.row.attempt_count for task in before):
             yield _("first_round_attempts_used is not what earlier activations used"), poll.pk
         for task in activation.tasks:
@@ -104,12 +104,8 @@ def _rounds(step: StepCase) -> Iterator[Problem]:
                 yield _("a round's deadline is not that of its first task"), row.pk
         if last and last.poll and poll.deadline_at != last.poll.deadline_at:
             yield _("the query deadline moved"), poll.pk
+        earlier |= {task.row.pk for task in activation.tasks}
         last = activation
-
-
-def _earlier(step: StepCase, task: TaskCase, activation: ActivationCase) -> bool:
-    owner = next((a for a in step.activations if task in a.tasks), activation)
-    return owner.row.sequence < activation.row.sequence
 
 
 def _pinned(step: StepCase) -> Iterator[Problem]:
