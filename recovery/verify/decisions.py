@@ -12,6 +12,8 @@ from django.utils.translation import gettext_lazy
 
 from recovery.audit import ORIGIN, entry_hash
 from recovery.models import (
+    AccessLedger,
+    AccessLog,
     ExecutionAudit,
     InboxEvent,
     ManagementOperation,
@@ -164,3 +166,18 @@ def revisions(scope: Scope) -> Iterator[Violation]:
 
 _FOUND_BY_RUNNERS = (ReviewReason.INPUT_UNRESOLVED, ReviewReason.HISTORY_INCONSISTENT)
 """Reviews that are facts of their own: no event, signal or clock brought them."""
+
+
+@check(gettext_lazy("The log of access has as many entries as its ledger counts, numbered without a hole."))
+def access_log(scope: Scope) -> Iterator[Violation]:
+    """One log for all namespaces: looked at with everything only."""
+    if scope.namespace_id is not None:
+        return
+    before = AccessLog.objects.filter(sequence=OuterRef("sequence") - 1)
+    holes = AccessLog.objects.exclude(sequence=1).filter(~Exists(before))
+    yield from found(holes, lambda entry: _("Entry %(number)d is missing before it.") % {"number": entry.sequence - 1})
+    last = AccessLog.objects.order_by("-sequence").values_list("sequence", flat=True).first() or 0
+    ledger = AccessLedger.objects.first() or AccessLedger()
+    if ledger.entries != last:
+        words = {"counted": ledger.entries, "last": last}
+        yield violation(ledger, _("It counts %(counted)d entries, but the last one is number %(last)d.") % words)

@@ -6,10 +6,19 @@ import pytest
 
 from recovery import audit
 from recovery.ids import new_id
-from recovery.models import ExecutionAudit, ManagementOperation, OperationReceipt, Signal, StepClock, WorkflowAudit
+from recovery.models import (
+    AccessLedger,
+    AccessLog,
+    ExecutionAudit,
+    ManagementOperation,
+    OperationReceipt,
+    Signal,
+    StepClock,
+    WorkflowAudit,
+)
 from recovery.verify import CHECKS, Scope
 from recovery.writes import insert
-from tests.support.rows import MOMENT
+from tests.support.rows import MOMENT, nonsense
 from tests.support.world import Flow
 from tests.verify.breaking import put, remove, said
 from tests.verify.conftest import Busy
@@ -187,3 +196,32 @@ def test_a_fact_that_the_revision_does_not_count(busy: Busy) -> None:
     said("revisions", busy.retried.instance)
     put(busy.unconsumed.inbox()[-1], status="PROCESSED")
     said("revisions", busy.unconsumed.instance)
+
+
+def _log(*numbers: int) -> list[AccessLog]:
+    entries = [nonsense(AccessLog, sequence=number) for number in numbers]
+    insert(*entries)
+    return entries
+
+
+def test_a_log_of_access_with_a_hole(busy: Busy) -> None:
+    _first, third = _log(1, 3)
+    insert(ledger := AccessLedger(entries=3))
+    assert said("access_log", third) == "Entry 2 is missing before it."
+    _log(2)
+    assert CHECKS["access_log"].look(Scope()).violations == ()
+    put(ledger, entries=2)
+    assert CHECKS["access_log"].look(Scope("a namespace")).violations == ()
+
+
+@pytest.mark.parametrize("counted", [0, 2, 4])
+def test_a_log_of_access_that_was_cut_or_added_to(busy: Busy, counted: int) -> None:
+    _log(1, 2, 3)
+    insert(AccessLedger(entries=counted))
+    (violation,) = CHECKS["access_log"].look(Scope()).violations
+    assert violation.sentence == f"It counts {counted} entries, but the last one is number 3."
+
+
+def test_a_log_of_access_without_its_ledger(busy: Busy) -> None:
+    _log(1)
+    assert len(CHECKS["access_log"].look(Scope()).violations) == 1
