@@ -85,6 +85,13 @@ WEAVE_HANDLERS = env.list("WEAVE_HANDLERS", default=[])
 WEAVE_WORKER_USER = env.str("WEAVE_WORKER_USER", default="")
 """The account that these handlers work as: its tasks:work and queues:use decide at which queues."""
 
+# --- Evidence
+
+EVIDENCE_DIR = Path(env.str("EVIDENCE_DIR", default=str(VAR_DIR / "evidence"))).absolute()
+EVIDENCE_MAX_FILE_BYTES = env.int("EVIDENCE_MAX_FILE_BYTES", default=25 * 1024 * 1024)
+EVIDENCE_MAX_FILES = env.int("EVIDENCE_MAX_FILES", default=20)
+"""Of one bundle."""
+
 # --- Database
 
 DATABASES = {"default": database(env.str("DATABASE_URL", default=f"sqlite:///{VAR_DIR / 'weave.sqlite3'}"))}

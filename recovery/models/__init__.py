@@ -11,6 +11,7 @@ from recovery.models.access import (
 )
 from recovery.models.console import RunnerBeat
 from recovery.models.definition import DefinitionQueue, DefinitionVersion, StepDefinition, WorkflowDefinition
+from recovery.models.evidence import EvidenceBundle, EvidenceItem, EvidenceWithdrawal
 from recovery.models.instance import (
     ActivationTask,
     InstanceGate,
@@ -51,6 +52,9 @@ __all__ = [
     "CredentialUse",
     "DefinitionQueue",
     "DefinitionVersion",
+    "EvidenceBundle",
+    "EvidenceItem",
+    "EvidenceWithdrawal",
     "ExecutionAudit",
     "ExecutionPermit",
     "InboxEvent",

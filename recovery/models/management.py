@@ -58,6 +58,8 @@ class WorkflowAudit(models.Model):
             models.Index(fields=["action", "-created_at"], name="workflowaudit_action"),
             # audit page: newest first
             models.Index(fields=["-created_at"], name="workflowaudit_created"),
+            # evidence page: where a bundle was used
+            models.Index(fields=["evidence_ref"], name="workflowaudit_evidence"),
         ]
 
 

@@ -5,11 +5,22 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, models, transaction
 
-from recovery.models import AccessLog, ExecutionAudit, OperationReceipt, WorkflowAudit
+from recovery.models import (
+    AccessLog,
+    EvidenceBundle,
+    EvidenceItem,
+    EvidenceWithdrawal,
+    ExecutionAudit,
+    OperationReceipt,
+    WorkflowAudit,
+)
 from recovery.writes import change, insert
 from tests.support.rows import nonsense
 
-GUARDED = [WorkflowAudit, ExecutionAudit, OperationReceipt, AccessLog]
+GUARDED = [
+    *(WorkflowAudit, ExecutionAudit, OperationReceipt, AccessLog),
+    *(EvidenceBundle, EvidenceItem, EvidenceWithdrawal),
+]
 
 pytestmark = [pytest.mark.rule("G10"), pytest.mark.django_db, pytest.mark.parametrize("model", GUARDED)]
 
