@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.test import Client
 
 from recovery import clock, permissions
 from recovery.access import grants
@@ -16,6 +19,11 @@ from recovery.access.grants import Held
 from recovery.models import AccessLog, Application, ApplicationQuota, Namespace, Queue, QueueQuota
 from recovery.permissions import ADMINISTER, Actor
 from recovery.writes import insert
+from tests.access.provisioning import Ran
+from tests.console.support import Desk as Browser
+
+Seat = Callable[[Actor], Browser]
+Run = Callable[..., Ran]
 
 
 @dataclass
@@ -81,3 +89,25 @@ def _desk(db: None) -> Desk:
 def _ada(desk: Desk) -> Actor:
     """The administrator; her right has no end."""
     return desk.person("ada", ADMINISTER)
+
+
+@pytest.fixture(name="seat")
+def _seat() -> Seat:
+    def seat(actor: Actor) -> Browser:
+        client = Client()
+        client.force_login(get_user_model().objects.get(pk=actor.user_id))
+        return Browser(client)
+
+    return seat
+
+
+@pytest.fixture(name="browser")
+def _browser(ada: Actor, seat: Seat) -> Browser:
+    """The administrator's."""
+    return seat(ada)
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path: Path) -> Run:
+    """Runs a provisioning document with options."""
+    return lambda document, *options: Ran(tmp_path, document, *options)

@@ -16,7 +16,7 @@ from recovery.models import AccessLedger, AccessLog
 from recovery.permissions import ADMINISTER, READ, Actor
 from recovery.writes import insert
 from tests.access.conftest import Desk
-from tests.access.test_provision import CONTRACT
+from tests.access.provisioning import CONTRACT
 from tests.support.threads import together
 
 
