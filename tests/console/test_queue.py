@@ -244,3 +244,18 @@ def statements_of(capture_statements: Capture, desk: Desk, url: str) -> int:
     with capture_statements() as statements:
         assert desk.get(url).status == 200
     return len([each for each in statements if not each.sql.startswith(("SAVEPOINT", "RELEASE"))])
+
+
+@pytest.mark.parametrize(("rounds", "said"), [(1, "1 round used"), (2, "all 2 rounds used")])
+def test_a_query_without_rounds_has_no_attempts_left_and_names_no_worker(
+    world: World, desk: Desk, rounds: int, said: str
+) -> None:
+    world.start(poll("ask", max_rounds=rounds))
+    for _round in range(rounds):
+        world.succeed(world.claim(), {"state": "processing"})
+        world.travel(minutes=1)
+    page = desk.get("/review/")
+    assert "no rounds left" in page.text
+    assert said in page.text
+    assert "attempts left" not in page.text
+    assert "worker-1" not in page.text

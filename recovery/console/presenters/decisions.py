@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from recovery.case import Case
 from recovery.console import words
@@ -106,7 +106,8 @@ def _notes(before: dict[str, Any], after: dict[str, Any]) -> Iterable[str]:
     if generation := after.get("generation"):
         yield _("new activation %(number)s") % {"number": generation}
     if attempts := after.get("max_attempts"):
-        yield _("%(count)s attempts allowed") % {"count": attempts}
+        count = int(attempts)
+        yield ngettext("%(count)d attempt allowed", "%(count)d attempts allowed", count) % {"count": count}
     if number := after.get("round"):
         yield _("round %(number)s") % {"number": number}
     if continuation := after.get("continuation"):

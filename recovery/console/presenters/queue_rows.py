@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, Value, When, Window
+from django.db.models import Case, Count, F, OuterRef, Q, Subquery, Value, When, Window
 from django.db.models.functions import RowNumber
 from django.utils.translation import gettext_lazy as _
 
@@ -16,8 +16,8 @@ from recovery.console import times, words
 from recovery.console.presenters.queue import Place
 from recovery.console.presenters.suggestion import Suggestion, suggest
 from recovery.console.reader import Reader
-from recovery.models import ActivationTask, InboxEvent, Task, WorkflowInstance, WorkflowStep
-from recovery.states import LEAVES, InboxStatus, StepStatus, TaskStatus
+from recovery.models import ActivationTask, InboxEvent, StepDefinition, Task, WorkflowInstance, WorkflowStep
+from recovery.states import LEAVES, InboxStatus, ReviewReason, StepStatus, TaskStatus
 
 SHOWN_STEPS = 2
 """Troubled steps that a row names; the rest is a count."""
@@ -25,7 +25,10 @@ SHOWN_STEPS = 2
 
 @dataclass
 class Trouble:
-    """A step in trouble with the last task of its current activation. `attempts`: statuses by number."""
+    """A step in trouble with the last task of its current activation.
+
+    `attempts`: statuses by number; `detail`: the error code of the last one; `rounds`: how many a query may ask.
+    """
 
     step: WorkflowStep
     reason: words.Mark
@@ -44,6 +47,11 @@ class Trouble:
     @property
     def has_budget(self) -> bool:
         return bool(self.task_id)
+
+    @property
+    def is_out_of_rounds(self) -> bool:
+        """Attempts that its last round did not need are of no use any more."""
+        return self.step.review_reason == ReviewReason.ROUNDS_EXHAUSTED
 
 
 @dataclass(frozen=True)
@@ -120,14 +128,18 @@ def _troubled(keys: Iterable[str]) -> tuple[dict[str, list[Trouble]], dict[str, 
         instance_id__in=list(keys),
         kind__in=LEAVES,
     )
+    pinned = StepDefinition.objects.filter(
+        definition_version=OuterRef("instance__definition_version"), step_key=OuterRef("step_key")
+    )
     ranked = troubled.annotate(
         rank=Window(RowNumber(), partition_by=F("instance_id"), order_by=[_FIRST.asc(), F("step_key").asc()]),
         total=Window(Count("pk"), partition_by=F("instance_id")),
+        rounds=Subquery(pinned.values("max_rounds")[:1]),
     ).filter(rank__lte=SHOWN_STEPS)
     steps: dict[str, list[Trouble]] = defaultdict(list)
     counts: dict[str, int] = defaultdict(int)
     for step in ranked.order_by("instance_id", "rank"):
-        steps[step.instance_id].append(Trouble(step, words.reason(step.review_reason)))
+        steps[step.instance_id].append(Trouble(step, words.reason(step.review_reason), rounds=step.rounds))
         counts[step.instance_id] = step.total
     return steps, counts
 
@@ -138,7 +150,7 @@ def _add_tasks(troubles: list[Trouble]) -> None:
     values = ActivationTask.objects.filter(activation_id__in=list(by_activation)).order_by(
         "activation_id", "round", "task__taskattempt__attempt_no"
     )
-    for activation_id, number, task_id, status, allowed, attempt, error, worker in values.values_list(
+    for activation_id, number, task_id, status, allowed, attempt, error in values.values_list(
         "activation_id",
         "round",
         "task_id",
@@ -146,7 +158,6 @@ def _add_tasks(troubles: list[Trouble]) -> None:
         "task__max_attempts",
         "task__taskattempt__status",
         "task__taskattempt__error_code",
-        "task__taskattempt__worker",
     ):
         trouble = by_activation[activation_id]
         if trouble.task_id != task_id:
@@ -154,7 +165,7 @@ def _add_tasks(troubles: list[Trouble]) -> None:
             trouble.round, trouble.attempts, trouble.detail = number or None, [], ""
         if attempt:
             trouble.attempts.append(attempt)
-            trouble.detail = error or worker
+            trouble.detail = error
 
 
 def _unsettled(keys: list[str]) -> tuple[dict[str, dict[str, int]], dict[str, str]]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from recovery import clock, definitions
 from recovery.case import ActivationCase, Case, StepCase, TaskCase
@@ -151,12 +152,13 @@ def _audits(case: Case) -> Any:
 
 def limits(spec: definitions.Spec) -> Iterator[str]:
     """What the definition fixes for the step, in words."""
+    allowed, rounds = spec.max_attempts, spec.max_rounds
     if spec.kind == StepKind.POLL:
-        yield _("at most %(count)d rounds") % {"count": spec.max_rounds}
-        yield _("%(count)d attempts a round") % {"count": spec.max_attempts}
+        yield ngettext("at most %(count)d round", "at most %(count)d rounds", rounds) % {"count": rounds}
+        yield ngettext("%(count)d attempt a round", "%(count)d attempts a round", allowed) % {"count": allowed}
         yield _("every %(span)s") % {"span": _span(spec.interval_ms)}
     elif spec.kind == StepKind.TASK:
-        yield _("at most %(count)d attempts") % {"count": spec.max_attempts}
+        yield ngettext("at most %(count)d attempt", "at most %(count)d attempts", allowed) % {"count": allowed}
     if spec.timeout_ms:
         yield _("%(span)s a task") % {"span": _span(spec.timeout_ms)}
     if spec.total_timeout_ms:

@@ -129,7 +129,10 @@ def pips(attempts: list[str], allowed: int) -> SafeString:
     drawn = format_html_join(
         "", '<svg class="{}" aria-hidden="true"><use href="#p-{}"/></svg>', ((square, square) for square in squares)
     )
-    label = _("%(used)d of %(allowed)d attempts used") % {"used": len(attempts), "allowed": allowed}
+    label = ngettext("%(used)d of %(allowed)d attempt used", "%(used)d of %(allowed)d attempts used", allowed) % {
+        "used": len(attempts),
+        "allowed": allowed,
+    }
     return format_html('<span class="pips" role="img" aria-label="{}">{}</span>', label, drawn)
 
 
