@@ -67,7 +67,7 @@ def _explain(actor: Actor, instance_id: str, step_key: str | None, task_id: str 
     steps = {row.step_key: row for row in WorkflowStep.objects.filter(instance_id=instance.pk)}
     known = {key: row for key, row in steps.items() if key in definition.steps}
     is_whole = len(steps) <= WHOLE and step_key is None and task_id is None
-    candidates = _candidates(known, step_key, task_id)
+    candidates = _candidates(instance.pk, known, step_key, task_id)
     histories = load_histories(known.values() if is_whole else candidates[:SHOWN], definition)
     case = Case(
         now=clock.now(),
@@ -89,13 +89,15 @@ def _explain(actor: Actor, instance_id: str, step_key: str | None, task_id: str 
     return Explanation(case, rights, tuple(options), max(0, len(candidates) - SHOWN))
 
 
-def _candidates(steps: dict[str, WorkflowStep], step_key: str | None, task_id: str | None) -> list[WorkflowStep]:
+def _candidates(
+    instance_id: str, steps: dict[str, WorkflowStep], step_key: str | None, task_id: str | None
+) -> list[WorkflowStep]:
     """The steps that an operation may be about, the troubled ones first."""
     if step_key is not None:
         return [steps[step_key]] if step_key in steps else []
     if task_id is not None:
-        owner = WorkflowStep.objects.filter(stepactivation__task=task_id).values_list("step_key", flat=True)
-        return [steps[key] for key in owner if key in steps]
+        owner = WorkflowStep.objects.filter(instance_id=instance_id, stepactivation__task=task_id)
+        return [steps[key] for key in owner.values_list("step_key", flat=True) if key in steps]
     leaves = [row for row in steps.values() if row.kind in LEAVES]
     waiting = [
         row for row in leaves if row.status == StepStatus.WAITING and row.kind in (StepKind.SIGNAL, StepKind.TIMER)

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from recovery import exact_json
 from recovery.case import ActivationCase, StepCase, TaskCase
 from recovery.models import WorkflowInstance
-from recovery.states import KNOWN, ResultSource, StepKind, TaskStatus
+from recovery.states import ResultSource, StepKind, TaskStatus
 
 Problem = tuple[str, str]
 """A sentence, and the id of the row that shows it."""
@@ -90,15 +90,8 @@ def _rounds(step: StepCase) -> Iterator[Problem]:
             yield _("first_round_attempts_used is not what earlier activations used"), poll.pk
         for task in activation.tasks:
             row = task.round
-            if (
-                row is None
-                or task.half is None
-                or (row.activation_id, row.round)
-                != (
-                    activation.row.pk,
-                    task.half.round,
-                )
-            ):
+            place = (activation.row.pk, task.half.round if task.half else None)
+            if row is None or (row.activation_id, row.round) != place:
                 yield _("a query's task has no round of its own"), task.row.pk
             elif row.deadline_at != step.tasks_of_round(row.round)[0].row.deadline_at:
                 yield _("a round's deadline is not that of its first task"), row.pk
@@ -115,8 +108,9 @@ def _pinned(step: StepCase) -> Iterator[Problem]:
         return
     first_activation = step.activations[0].row
     for activation in step.activations:
-        if activation.row.input_digest != first_activation.input_digest:
-            yield _("an activation's input is not the first one"), activation.row.pk
+        given = activation.row
+        if not first_activation.input_digest == given.input_digest == exact_json.digest(given.input):
+            yield _("an activation's input is not the first one"), given.pk
     first = step.tasks[0].row if step.tasks else None
     for task in step.tasks:
         row = task.row
@@ -152,15 +146,12 @@ def _results(step: StepCase) -> Iterator[Problem]:
         result = task.authoritative
         if task.is_settled and (result is None or result.row.outcome != _SETTLES[TaskStatus(task.row.status)]):
             yield _("a settled task has no result of its status"), task.row.pk
-        if not task.is_settled and result is not None and task.row.status not in KNOWN:
+        if not task.is_settled and result is not None:
             yield _("an open task has a result"), task.row.pk
         for each in task.results:
             event = each.event
-            if event is None or (
-                event.task_id,
-                event.task_revision,
-                event.activation_id,
-            ) != (task.row.pk, each.row.task_revision, task.row.owner_activation_id):
+            own = (task.row.pk, each.row.task_revision, task.row.owner_activation_id)
+            if event is None or (event.task_id, event.task_revision, event.activation_id) != own:
                 yield _("a result has no event of its own"), each.row.pk
             elif event.payload_digest != exact_json.digest(each.row.payload):
                 yield _("an event's digest is not that of its result"), event.pk

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from recovery import clock, flow
+from recovery import flow
 from recovery.errors import ExecutionUnsettled, RevisionConflict, StateConflict
 from recovery.models import ExecutionAudit, ManagementOperation
 from recovery.operations.base import Effects, Operation, Scene
@@ -104,7 +104,7 @@ def apply(scene: Scene) -> Effects:
         command_digest=scene.operation.command_digest,
         actor=scene.actor.username,
         instance_id=case.instance.pk,
-        created_at=clock.now(),
+        created_at=now,
     )
     execution_audit = ExecutionAudit(
         task=row,

@@ -78,6 +78,10 @@ def other_input_with_its_digest(flow: Flow, key: str) -> None:
     set_task(input={"amount": 7}, input_digest=exact_json.digest({"amount": 7}))(flow, key)
 
 
+def other_input_of_the_activation(flow: Flow, key: str) -> None:
+    _write(StepActivation, flow.activation(key).pk, input={"amount": 7})
+
+
 def lost_event(flow: Flow, key: str) -> None:
     ResultEvent.objects.filter(task=flow.tasks(key)[0]).update(task=flow.task("other"))
 
@@ -103,6 +107,7 @@ EVERYWHERE: dict[str, Break] = {
     "another concurrency key": set_task(concurrency_key="x"),
     "another input": other_input,
     "another input with its digest": other_input_with_its_digest,
+    "another input of an activation": other_input_of_the_activation,
     "more attempts allowed": set_task(max_attempts=9),
     "a moved deadline": lambda flow, key: set_task(deadline_at=flow.instance.deadline_at)(flow, key),
     "a broken chain of retries": set_task(retry_of=None),
