@@ -20,7 +20,8 @@ from recovery.models import (
     WorkflowInstance,
     WorkflowStep,
 )
-from recovery.models.catalogue import entities
+from recovery.models.catalogue import entities, own_tables
+from recovery.models.fields import OneRef, Ref
 from recovery.operations import history
 from recovery.operations.rearm_wait import MAX_ACTIVATIONS
 from recovery.states import KNOWN, LEAVES, StepKind
@@ -29,10 +30,10 @@ from recovery.verify.base import Scope, Violation, check, counted, differ, found
 
 @check(gettext_lazy("Every reference leads to a row."))
 def references(scope: Scope) -> Iterator[Violation]:
-    """No foreign key of the database makes sure of it."""
-    for model in entities():
+    """No foreign key of the database makes sure of it. The console's own tables are looked at with everything only."""
+    for model in [*entities(), *(own_tables() if scope.namespace_id is None else [])]:
         for field in model._meta.local_fields:
-            if field.remote_field:
+            if isinstance(field, Ref | OneRef):
                 to: Any = field.related_model
                 target = to._default_manager.filter(pk=OuterRef(field.attname))
                 lost = scope.rows(model).exclude(**{field.attname: None}).filter(~Exists(target))

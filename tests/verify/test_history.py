@@ -7,6 +7,7 @@ import pytest
 from django.db.models import F
 
 from recovery.models import (
+    AccessLog,
     ActivationTask,
     DefinitionQueue,
     DefinitionVersion,
@@ -18,6 +19,7 @@ from recovery.models import (
 )
 from recovery.models.catalogue import entities
 from recovery.verify import CHECKS, Scope
+from tests.support.rows import nonsense
 from tests.support.world import Flow
 from tests.verify.breaking import put, remove, said
 from tests.verify.conftest import Busy
@@ -49,6 +51,13 @@ def test_a_reference_that_leads_nowhere(busy: Busy, model: Any, field: Any) -> N
         model.objects.bulk_create([row])
     put(row, **{field.attname: NOWHERE})
     assert said("references", row) == f"{field.name} leads nowhere."
+
+
+def test_a_reference_of_the_consoles_own_that_leads_nowhere(busy: Busy) -> None:
+    entry = nonsense(AccessLog, namespace_id=NOWHERE)
+    AccessLog.objects.bulk_create([entry])
+    assert said("references", entry) == "namespace leads nowhere."
+    assert CHECKS["references"].look(Scope(busy.world.namespace.pk)).violations == ()
 
 
 def _half(task: Task) -> ActivationTask:
