@@ -300,7 +300,6 @@ def apply(scene: Scene) -> Effects:
     )
     insert(activation)
     flow.enqueue(task, case.application, queue, now, round_number=round_number)
-    flow.close_activation([current.row.pk], now)
     clocks, checkpoints = [], ["ROUND" if is_poll else "TASK_RESULT"]
     if task.deadline_at:
         clocks.append((ClockKind.TASK_DEADLINE, task.deadline_at))
@@ -309,6 +308,7 @@ def apply(scene: Scene) -> Effects:
         clocks.append((ClockKind.POLL_DEADLINE, poll.deadline_at))
         if current.wait:
             checkpoints.append("WAIT")
+    flow.close_activation([current.row.pk], now)
     insert(
         *(
             StepClock(

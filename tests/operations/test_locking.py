@@ -73,6 +73,18 @@ def test_the_rows_are_locked_in_the_one_order_with_the_stream_last(
 
 @pytest.mark.rule("G7")
 @pytest.mark.parametrize(("slug", "target", "stage"), STAGES, ids=NAMES)
+def test_children_are_changed_in_the_order_of_the_locks_too(
+    world: World, slug: str, target: str, stage: Stage, capture_statements: Any
+) -> None:
+    """An UPDATE locks what it changes, whether or not the row was asked for before."""
+    statements = run(stage(world), slug, target, capture_statements)
+    changed = dict.fromkeys(table_of(each.sql) for each in statements if each.sql.startswith("UPDATE"))
+    children = [table for table in changed if table in TABLES and table.removeprefix("recovery_") not in COMMON]
+    assert children == sorted(children, key=TABLES.index)
+
+
+@pytest.mark.rule("G7")
+@pytest.mark.parametrize(("slug", "target", "stage"), STAGES, ids=NAMES)
 def test_locks_are_taken_by_primary_key_from_one_table_at_a_time(
     world: World, slug: str, target: str, stage: Stage, capture_statements: Any
 ) -> None:
