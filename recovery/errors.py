@@ -1,4 +1,4 @@
-"""One class per failure of the domain: code, HTTP status, rule, facts, sentence (recovery.md, Errors).
+"""One class per failure of the domain: code, HTTP status, rule, facts, sentence (docs/recovery.md, Errors).
 
 Nobody catches these but the middleware of the pages and the exception handler of the API.
 """

@@ -11,7 +11,7 @@ from typing import Any
 import simplejson
 
 MAX_DEPTH = 64
-"""Levels of nesting (contract, shapes)."""
+"""Levels of nesting."""
 MAX_DIGITS = 1000
 """Digits of one number, and the largest decimal exponent: beyond it arithmetic on a short text exhausts memory."""
 MAX_BYTES = 1024 * 1024

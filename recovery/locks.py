@@ -2,7 +2,7 @@
 
 Every transaction that locks goes through `transact` and asks its `Locks` for rows. A lock out of order raises, so a
 wrong order is found by the first test that runs it, not by a deadlock in production. The order is G7 with the worker
-paths' own orders (recovery.md, Locks of the other writers) as sub-sequences of it.
+paths' own orders (docs/recovery.md) as sub-sequences of it.
 """
 
 from __future__ import annotations

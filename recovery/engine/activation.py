@@ -1,4 +1,4 @@
-"""The first activation of a leaf: what its templates give, and the rows that its kind needs (contract, entities)."""
+"""The first activation of a leaf: what its templates give, and the rows that its kind needs."""
 
 from __future__ import annotations
 

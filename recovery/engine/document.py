@@ -1,4 +1,4 @@
-"""A definition document, checked as a whole before anything is locked (contract: "A tree node", shapes, policy).
+"""A definition document, checked as a whole before anything is locked.
 
 A check is a generator of problems: the path below the value (“” for the value itself) and a sentence. So checks nest,
 and every problem of a document is told at once, by its field's path: "root.children.0.policy.backoff_ms".

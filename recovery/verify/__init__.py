@@ -1,4 +1,4 @@
-"""The invariants of the whole system, checked over stored rows alone (quality, Faults).
+"""The invariants of the whole system, checked over stored rows alone.
 
 Each check is small and has a name; it answers the rows that break it. Nothing is written, and nothing is locked.
 """

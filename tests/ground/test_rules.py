@@ -1,6 +1,7 @@
 """The table rule -> tests, and the run that fails when a rule has none."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,11 @@ def _write(folder: Path, rules: list[str], holds: bool = True, name: str = "some
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = rule")
     words = ", ".join(map(repr, rules))
     (folder / f"test_{name}.py").write_text(_TESTS.format(rules=words, holds=holds, name=name))
+
+
+def test_the_numbers_are_those_of_the_rule_book() -> None:
+    book = (ROOT / "docs" / "recovery.md").read_text()
+    assert sorted(re.findall(r"^- ([A-Z]+[0-9]+) ", book, re.MULTILINE)) == sorted(RULES)
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
