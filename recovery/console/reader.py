@@ -44,6 +44,18 @@ class Reader:
         """Ids of the namespaces whose workflows the person may read."""
         return sorted(key for key, rights in self._rights.items() if rights.may(permissions.READ))
 
+    def may(self, permission: str) -> list[str]:
+        """Ids of the namespaces that the person may read and where they hold the permission too."""
+        return [key for key in self.namespaces if self._rights[key].may(permission)]
+
+    @cached_property
+    def may_audit(self) -> bool:
+        return bool(self.may(permissions.READ_AUDIT))
+
+    def named(self, keys: list[str]) -> list[tuple[str, str]]:
+        """(id, name) of these namespaces, by name."""
+        return list(Namespace.objects.filter(pk__in=keys).order_by("name").values_list("pk", "name"))
+
     @cached_property
     def names(self) -> list[str]:
         """What these namespaces are called."""

@@ -7,7 +7,19 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from recovery.console.access.urls import urlpatterns as access
-from recovery.console.views import act, document, instance, receipt, review, search, session, step, task
+from recovery.console.views import (
+    act,
+    document,
+    handled,
+    instance,
+    receipt,
+    review,
+    saved,
+    search,
+    session,
+    step,
+    task,
+)
 
 app_name = "console"
 
@@ -18,6 +30,8 @@ urlpatterns = [
     path("preferences/", session.preferences, name="preferences"),
     path("review/", review.review, name="review"),
     path("review/newer/", review.newer, name="review-newer"),
+    path("review/handled/", handled.listed, name="handled"),
+    path("review/views/", saved.saved, name="saved-views"),
     path("go", search.go, name="go"),
     path("instances/", search.instances, name="instances"),
     path("instances/<str:instance_id>/", instance.instance, name="instance"),

@@ -9,7 +9,7 @@ from recovery.models.access import (
     QueueGroupGrant,
     QueueUserGrant,
 )
-from recovery.models.console import RunnerBeat
+from recovery.models.console import RunnerBeat, SavedView
 from recovery.models.definition import DefinitionQueue, DefinitionVersion, StepDefinition, WorkflowDefinition
 from recovery.models.evidence import EvidenceBundle, EvidenceItem, EvidenceWithdrawal
 from recovery.models.instance import (
@@ -76,6 +76,7 @@ __all__ = [
     "ResultStream",
     "RootContinuation",
     "RunnerBeat",
+    "SavedView",
     "Signal",
     "StepActivation",
     "StepCheckpoint",

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from recovery.models.fields import Key
+from recovery.models.fields import Id, Key, Text
 
 
 class RunnerBeat(models.Model):
@@ -15,3 +15,19 @@ class RunnerBeat(models.Model):
 
     class Meta:
         db_table_comment = "运行器心跳"
+
+
+class SavedView(models.Model):
+    """A set of filters of the review queue under a name of one person's own."""
+
+    id = Id(db_comment="视图标识")
+    user = models.BigIntegerField(db_comment="所属账号主键")
+    name = Text(max_length=64, db_comment="视图名，个人内唯一")
+    query = Text(max_length=1024, db_comment="筛选条件(URL查询串)")
+    created_at = models.DateTimeField(db_comment="创建时间")
+
+    class Meta:
+        db_table_comment = "已存视图"
+        constraints = [
+            models.UniqueConstraint(fields=["user", "name"], name="savedview_user_name"),
+        ]

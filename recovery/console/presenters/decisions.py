@@ -89,14 +89,15 @@ def _decision(audit: WorkflowAudit, owners: Mapping[str, str]) -> Decision:
         audit=audit,
         act=act_word(audit.action),
         target=str(before.get("step_key") or after.get("step_key") or owners.get(task_id, task_id)),
-        deltas=tuple(_changed(STATES, before, after)),
+        deltas=tuple(changed(STATES, before, after)),
         notes=tuple(_notes(before, after)),
-        revisions=tuple(_changed(REVISIONS, before, after)),
+        revisions=tuple(changed(REVISIONS, before, after)),
         key=key,
     )
 
 
-def _changed(names: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> Iterable[Delta]:
+def changed(names: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> Iterable[Delta]:
+    """Which of the named values an entry changed."""
     for name, word in names.items():
         if name in after and before.get(name) != after[name]:
             yield Delta(word, before.get(name), after[name])

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from recovery import clock, permissions
-from recovery.console import counts, words
+from recovery.console import counts, saved_views, words
 from recovery.console.forms import QueueFilter
 from recovery.console.middleware import page
 from recovery.console.presenters import queue
@@ -26,7 +26,18 @@ def review(request: Request) -> HttpResponse:
     context = {"section": "review", "form": form, "now": now, "now_stamp": queue.stamp(now)}
     if not form.is_valid():
         return page(request, "console/review.html", context, status=422)
-    return page(request, "console/review.html", context | _listed(request, form, now))
+    context |= _views(request.reader, request.GET.urlencode()) | _listed(request, form, now)
+    return page(request, "console/review.html", context)
+
+
+def _views(reader: Reader, query: str) -> dict[str, Any]:
+    """The person's saved views, the one that is open, and the filters that another could be made of."""
+    views, filters = saved_views.mine(reader), saved_views.normalised(query, reader)
+    return {
+        "views": views,
+        "filters": filters,
+        "view": next((v for v in views if filters and v.query == filters), None),
+    }
 
 
 def _listed(request: Request, form: QueueFilter, now: datetime) -> dict[str, Any]:
