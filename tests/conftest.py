@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.support.stack",
     "tests.support.browser",
     "tests.support.world",
+    "tests.support.evidence",
 ]
 
 

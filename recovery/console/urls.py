@@ -7,6 +7,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from recovery.console.access.urls import urlpatterns as access
+from recovery.console.evidence.urls import urlpatterns as evidence
 from recovery.console.views import (
     act,
     document,
@@ -55,4 +56,5 @@ urlpatterns = [
     ),
     path("operations/<path:operation_key>/", receipt.receipt, name="receipt"),
     *access,
+    *evidence,
 ]

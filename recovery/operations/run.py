@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 from recovery import audit, clock, definitions, exact_json, permissions, receipts, stream, writes
 from recovery.audit import instant
 from recovery.case import Case, StepCase, TaskCase, load_histories, unsettled_inbox
-from recovery.errors import NotFound, ValidationFailed
+from recovery.errors import IdempotencyConflict, NotFound
+from recovery.evidence import references
 from recovery.ids import new_id
 from recovery.instance_lock import Locked, lock_instance
 from recovery.locks import Locks, Rollback, transact
@@ -57,6 +58,17 @@ def execute(
     """
     operation, found, command = _admit(actor, slug, instance_id, payload, key)
     digest = receipts.command_digest(operation.action, instance_id, command.content())
+    refusal = references.refusal(actor, command.evidence_ref)
+
+    def frozen() -> Receipt | None:
+        # What was committed with evidence stays committed when that evidence is withdrawn later (G4).
+        try:
+            known = receipts.find(actor.namespace_id, key, digest)
+        except IdempotencyConflict as conflict:
+            raise refusal or conflict from None
+        if known is None and refusal:
+            raise refusal
+        return known
 
     def act(locks: Locks) -> Receipt:
         locked, case, question = _load(locks, actor, operation, found, command, key, digest)
@@ -64,7 +76,7 @@ def execute(
         assert locked.operation is not None
         return _commit(locks, actor, operation, locked.operation, case, question, seen_digest)
 
-    return transact(act, before=lambda: receipts.find(actor.namespace_id, key, digest))
+    return transact(act, before=frozen)
 
 
 def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any]) -> Preview:
@@ -73,6 +85,8 @@ def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any
     Raises what `execute` raises for permission, command and contention. Needs no key and takes none.
     """
     operation, found, command = _admit(actor, slug, instance_id, payload)
+    if refusal := references.refusal(actor, command.evidence_ref):
+        raise refusal
     # A blank in front: nobody can send such a key, so a preview never meets a real one.
     key = " preview " + secrets.token_hex(16)
 
@@ -117,7 +131,6 @@ def _admit(
     if key is not None:
         receipts.check_key(key)
     command = operation.command.parse(payload)
-    _require_evidence(command.evidence_ref)
     return operation, instance, command
 
 
@@ -125,13 +138,6 @@ def _require(actor: Actor, instance: WorkflowInstance) -> None:
     definition = definitions.load(instance.definition_version_id)
     permissions.require(actor, permissions.RECOVER, queue_ids=definition.queue_ids)
     permissions.require_active(instance.namespace, instance.application)
-
-
-def _require_evidence(reference: str) -> None:
-    """G3: a reference in this system's own scheme has to name a bundle of the namespace; there are none yet."""
-    if reference.startswith("evidence:"):
-        sentence = _("No evidence of this namespace has this reference. Enter where the evidence is kept instead.")
-        raise ValidationFailed(sentence, rule="G3", fields={"evidence_ref": [sentence]})
 
 
 def _load(

@@ -1,0 +1,1 @@
+"""Evidence: files, notes and external references that decisions rely on. Bytes in a folder, facts in the database."""
