@@ -2,7 +2,7 @@
 
 Exit status: 0 done; 1 refused by a rule, or verification found something; 2 the command line or a value is not valid;
 3 no credential, no permission, or nothing there; 4 the server cannot be reached, is busy, broken or incompatible; 5 the
-answer was lost and whether it was committed is unknown (repeat with the same key).
+answer was lost and whether it was committed is unknown (ask with `weave receipt KEY`).
 """
 
 from __future__ import annotations

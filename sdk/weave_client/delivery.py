@@ -88,8 +88,8 @@ def deliver(call: Call[T], retries: Retries) -> Delivery[T]:
     """Sends a call until its answer is known; answers what it means.
 
     Repeated is only what does nothing twice: reading, keyed calls with their key, reports with their lease token,
-    signals with their source key, and whatever was certainly not sent. When the answer of a call with a receipt is lost, the
-    receipt is asked for first. Raises Refused, Unreachable, AnswerLost, IncompatibleServer, UnexpectedAnswer.
+    signals with their source key, and whatever was certainly not sent. When the answer of a call with a receipt is
+    lost, the receipt is asked for first. Raises Refused, Unreachable, AnswerLost, IncompatibleServer, UnexpectedAnswer.
     """
     spent = 0.0
     # Whether some attempt so far may have had its effect: then being unreachable now says nothing about it.

@@ -67,7 +67,8 @@ class Job:
     @property
     def business_key(self) -> str | None:
         """Give it to the outside as its idempotency key."""
-        return self.task["business_key"]
+        key: str | None = self.task["business_key"]
+        return key
 
     @property
     def attempt_no(self) -> int:
