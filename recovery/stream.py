@@ -60,6 +60,7 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
         )
         for item in settled
     ]
+    digests = [exact_json.digest(item.payload) for item in settled]  # not under the lock that everybody waits for
     insert(*results)
     insert(*inbox)
     for row in inbox:
@@ -74,10 +75,10 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
             task_revision=item.task.revision,
             result=result,
             activation_id=item.task.owner_activation_id,
-            payload_digest=exact_json.digest(item.payload),
+            payload_digest=digest,
             occurred_at=now,
         )
-        for number, (item, result, row) in enumerate(zip(settled, results, inbox, strict=True))
+        for number, (item, result, row, digest) in enumerate(zip(settled, results, inbox, digests, strict=True))
     ]
     insert(*events)
     change(stream, next_offset=stream.next_offset + len(events))
