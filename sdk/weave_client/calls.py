@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import PurePath
 from typing import Any, Generic, Literal, TypeVar
@@ -319,11 +319,12 @@ def _leases(answer: Answer) -> list[Lease]:
 
 
 def _date(text: str | None) -> datetime | None:
-    """The server's own time: a lease is measured by one clock only."""
+    """The server's own time: a lease is measured by one clock only. None where it cannot be read."""
     try:
-        return parsedate_to_datetime(text) if text else None
+        moment = parsedate_to_datetime(text) if text else None
     except ValueError:
         return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def heartbeat(attempt_id: str, lease_token: str) -> Call[datetime]:

@@ -29,8 +29,7 @@ def lease(number: int, seconds: float = 30, handler: str = "bank.transfer") -> d
 
 
 def granted(*leases: dict[str, Any]) -> Reply:
-    stamp = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
-    return Reply(data={"tasks": list(leases)}, headers={"Date": stamp})
+    return Reply(data={"tasks": list(leases)})
 
 
 def empty(asked: Asked) -> Reply:
@@ -193,6 +192,7 @@ def test_a_worker_without_rights_ends_and_says_so(server: RudeServer, client: Cl
 
 def test_a_handler_is_registered_once() -> None:
     worker = Worker(None, "bank", "w")  # type: ignore[arg-type]
-    worker.handler("bank.transfer", "1")(lambda job: {})
+    register = worker.handler("bank.transfer", "1")
+    register(lambda job: {})
     with pytest.raises(ValueError, match="twice"):
-        worker.handler("bank.transfer", "1")
+        register(lambda job: {})
