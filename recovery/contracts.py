@@ -6,14 +6,15 @@ Schemas never fetch anything: a reference outside of its own document is refused
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from decimal import Decimal
 from typing import Any
 
 import jsonschema
 from jsonpointer import EndOfList, JsonPointer, JsonPointerException
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
@@ -30,8 +31,38 @@ def _is_number(checker: Any, value: Any) -> bool:
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
+MAX_STEPS = 3_000_000
+"""Keywords that one check may ask: a short schema that refers to itself twice over and over would never end."""
+
+_left: ContextVar[list[int]] = ContextVar("left")
+
+
+class TooManySteps(Exception):
+    """The schema asks for more than anybody can wait for."""
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(*arguments: Any) -> Any:
+        left = _left.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooManySteps
+        return keyword(*arguments)
+
+    return asked
+
+
+def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """In one pass: the library compares each element with each other."""
+    if wanted and isinstance(value, list) and len({exact_json.canonical(item) for item in value}) < len(value):
+        yield ValidationError("the elements are not unique")
+
+
 _CHECKER = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-_Validator = extend(Draft202012Validator, type_checker=_CHECKER)
+_KEYWORDS = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique_items}
+_Validator = extend(
+    Draft202012Validator, {name: _counted(keyword) for name, keyword in _KEYWORDS.items()}, type_checker=_CHECKER
+)
 
 
 def schema_problem(schema: Any) -> str | None:
@@ -60,11 +91,14 @@ def _references(schema: Any) -> list[str]:
 
 def violation(schema: Any, value: Any) -> str | None:
     """What of a value breaks a schema (path and sentence, at most 500 characters); None when it satisfies it."""
+    counting = _left.set([MAX_STEPS])
     try:
         error = jsonschema.exceptions.best_match(_Validator(schema, registry=Registry()).iter_errors(value))
     except Exception as failure:
         # Any: a $ref may lead to what no meta-schema has checked, and a runner must not stumble over it for ever.
         return f"the schema cannot decide on this value: {type(failure).__name__}"
+    finally:
+        _left.reset(counting)
     return None if error is None else f"{error.json_path}: {error.message}"[:500]
 
 

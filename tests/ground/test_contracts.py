@@ -120,6 +120,21 @@ def test_a_schema_that_cannot_decide_says_so_and_never_raises(schema: str) -> No
     assert "cannot decide" in str(contracts.violation(_json(schema), "x"))
 
 
+def test_a_schema_that_asks_without_end_cannot_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contracts, "MAX_STEPS", 10_000)
+    steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(40)}
+    schema = {"$ref": "#/$defs/s0", "$defs": {**steps, "s40": True}}
+    assert contracts.schema_problem(schema) is None
+    assert contracts.violation(schema, 1) == "the schema cannot decide on this value: TooManySteps"
+
+
+@pytest.mark.parametrize(("last", "is_unique"), [("{}", True), ('{"a": 7.0}', False)])
+def test_many_elements_are_compared_in_one_pass(last: str, is_unique: bool) -> None:
+    """Each with each other, as the library does, would be thousands of millions of comparisons."""
+    many = [{"a": number} for number in range(60_000)] + [_json(last)]
+    assert (contracts.violation({"uniqueItems": True}, many) is None) == is_unique
+
+
 def test_a_number_beyond_arithmetic_is_no_multiple_and_no_failure() -> None:
     assert "cannot decide" in str(contracts.violation(_json('{"multipleOf": 0.01}'), _json("1e400")))
 
