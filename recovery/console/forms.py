@@ -8,6 +8,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from recovery.console.presenters.audit import KNOWN
+from recovery.console.presenters.facts import act_word
 from recovery.console.reader import Reader
 from recovery.operations import REGISTRY
 from recovery.states import InstanceStatus, ReviewReason
@@ -108,6 +110,15 @@ class HandledFilter(_SpanFilter):
 
     act = forms.ChoiceField(
         label=_("How"), required=False, choices=[("", _("any")), *((slug, act.name) for slug, act in REGISTRY.items())]
+    )
+
+
+class AuditFilter(_SpanFilter):
+    """The filters of the audit, all of them in the URL and each along an index."""
+
+    instance = forms.CharField(label=_("Instance"), required=False, max_length=191)
+    action = forms.ChoiceField(
+        label=_("Act"), required=False, choices=lambda: [("", _("any")), *((name, act_word(name)) for name in KNOWN)]
     )
 
 

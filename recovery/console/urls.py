@@ -10,6 +10,7 @@ from recovery.console.access.urls import urlpatterns as access
 from recovery.console.evidence.urls import urlpatterns as evidence
 from recovery.console.views import (
     act,
+    audit,
     document,
     handled,
     instance,
@@ -33,6 +34,8 @@ urlpatterns = [
     path("review/newer/", review.newer, name="review-newer"),
     path("review/handled/", handled.listed, name="handled"),
     path("review/views/", saved.saved, name="saved-views"),
+    path("audit/", audit.explorer, name="audit"),
+    re_path(r"^audit/entries\.(?P<kind>csv|jsonl)$", audit.export, name="audit-export"),
     path("go", search.go, name="go"),
     path("instances/", search.instances, name="instances"),
     path("instances/<str:instance_id>/", instance.instance, name="instance"),

@@ -25,6 +25,7 @@ SCAN = 400
 """Places that a page reads at most along each index."""
 
 _BY_TIME = Keyset("created_at", newest_first=True)
+_IN_CHAIN = Keyset("sequence", is_unique=True, newest_first=True)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,15 @@ class Search:
         if self.actor:
             return [rows.filter(actor=self.actor)]
         return [rows.filter(action=action) for action in self.actions] or [rows]
+
+    @property
+    def keyset(self) -> Keyset:
+        """One instance's entries come in the order of their chain."""
+        return _IN_CHAIN if self.instance_id else _BY_TIME
+
+    def cursor(self, place: WorkflowAudit) -> str:
+        """That of the page after this place."""
+        return str(place.sequence) if self.instance_id else f"{stamp(place.created_at)}-{place.pk}"
 
     @property
     def _within(self) -> Q:
@@ -77,14 +87,14 @@ class Found:
 
 def find(search: Search, after: str = "", *, most: int = PAGE, scan: int = SCAN) -> Found:
     """The page after a cursor, in two statements besides one for each part. Raises ValidationFailed for no cursor."""
-    columns = ("created_at", "instance_id", "actor", "action")
+    columns = ("created_at", "instance_id", "sequence", "actor", "action")
     parts = [part.only(*columns) for part in search.parts()]
-    places, further = _BY_TIME.page(parts, after or None, scan)
+    places, further = search.keyset.page(parts, after or None, scan)
     visible = _visible(places, search.namespace_ids)
     kept = [place for place in places if place.instance_id in visible and search.fits(place)]
     shown = kept[:most]
     if len(kept) > most:
-        following: str | None = f"{stamp(shown[-1].created_at)}-{shown[-1].pk}"
+        following: str | None = search.cursor(shown[-1])
     else:
         following = further
     is_cut = following is not None and len(shown) < most
