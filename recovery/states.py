@@ -235,7 +235,7 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
         "NEEDS_REVIEW": ("SUCCEEDED", "FAILED"),
     },
     # UNKNOWN stays UNKNOWN, whatever a person verifies later (RT3).
-    "AttemptStatus": {"RUNNING": ("SUCCEEDED", "FAILED", "UNKNOWN", "CANCELLED")},
+    "AttemptStatus": {"RUNNING": ("SUCCEEDED", "FAILED", "UNKNOWN")},
     "InstanceStatus": {
         "RUNNING": ("NEEDS_REVIEW", "CANCELLING", "SUCCEEDED"),
         "NEEDS_REVIEW": ("RUNNING", "CANCELLING"),
@@ -276,7 +276,7 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
         "QUARANTINED": ("PENDING",),  # `manage.py reverify_inbox`, after the source was repaired
     },
     "ClockStatus": {"ARMED": ("FIRED", "CANCELLED")},
-    "CheckpointStatus": {"OPEN": ("CLOSED",), "CLOSED": ("OPEN",)},
+    "CheckpointStatus": {"OPEN": ("CLOSED",)},
 }
 
 KNOWN = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})

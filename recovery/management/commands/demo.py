@@ -21,6 +21,10 @@ PEOPLE = (
 )
 
 
+LEFT_OUT = ("DATABASE_URL", "BROKER_URL", "HOST", "TLS", "TLS_CERTIFICATE", "TLS_KEY")
+"""Settings that would lead the demo's accounts, whose passwords everybody knows, to other data or other machines."""
+
+
 class Command(SchemaCommand):
     help = "Runs the product with a scenario set and three accounts, on a database of its own, until Ctrl-C."
     requires_matching_schema = False  # the stack migrates first
@@ -35,7 +39,7 @@ class Command(SchemaCommand):
 
             set_up()
             Desk().run()
-        elif settings.VAR_DIR.name != "demo" or "DATABASE_URL" in os.environ:
+        elif settings.VAR_DIR.name != "demo" or any(name in os.environ for name in LEFT_OUT):
             self._in_a_folder_of_its_own()
         else:
             try:
@@ -48,8 +52,8 @@ class Command(SchemaCommand):
                 raise CommandError(str(failure)) from None
 
     def _in_a_folder_of_its_own(self) -> None:
-        """Starts again with var/demo: the accounts of the demo can never reach another database."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BROKER_URL")}
+        """Starts again with var/demo, on loopback: its accounts reach nothing else, and nobody else them."""
+        kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
         folder: Path = settings.VAR_DIR / "demo"
         os.execve(sys.executable, [sys.executable, "manage.py", "demo"], {**kept, "VAR_DIR": str(folder)})  # noqa: S606
 
