@@ -126,7 +126,7 @@ def _about(actor: Actor, instance: WorkflowInstance, now: datetime) -> dict[str,
 
 def _instance(instance: WorkflowInstance) -> dict[str, Any]:
     version = instance.definition_version
-    pinned = StepDefinition.objects.filter(version=version).order_by("pk")
+    pinned = StepDefinition.objects.filter(definition_version=version).order_by("position")
     steps = WorkflowStep.objects.filter(instance=instance).order_by("pk")
     return {
         **rows.render(instance),

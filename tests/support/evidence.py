@@ -17,7 +17,7 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c63f8ffff3f0005fe02fea7356f9b0000000049454e44ae426082"
 )
-TEXT = "The portal shows no payment <b>FT26333</b>.\n".encode()
+TEXT = b"The portal shows no payment <b>FT26333</b>.\n"
 
 
 @pytest.fixture(name="evidence_dir")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
@@ -52,16 +52,18 @@ def attach(request: Request) -> HttpResponse:
         form = AttachForm(None, initial={"operation_key": receipts.new_key()})
         return page(request, "evidence/new.html", context | {"form": form})
 
+    typed = QueryDict(mutable=True)
+
     def refused(error: DomainError) -> HttpResponse:
-        # A body that could not be read has no key; what was typed in it is kept by the browser's own form.
-        data = request.POST.copy()
-        data.setdefault("operation_key", receipts.new_key())
-        form = AttachForm(data)
+        # Of a body that was not read, or not to its end, nothing is known, its key neither.
+        typed.setdefault("operation_key", receipts.new_key())
+        form = AttachForm(typed)
         form.tell(error)
         return page(request, "evidence/new.html", context | {"form": form, "error": error}, status=error.status)
 
     request.refused = refused
     with arriving(request) as parcel:
+        typed.update(request.POST)
         return _keep(request, actor, parcel, instance)
 
 
