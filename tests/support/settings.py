@@ -19,7 +19,8 @@ if not _url:
     _name = f"{os.getpid()}-{secrets.token_hex(4)}.sqlite3"
     DATABASES["default"] |= {"NAME": str(_folder / f"unused-{_name}"), "TEST": {"NAME": str(_folder / _name)}}
     # Nobody needs a test database after a power failure.
-    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF"
+    _options = DATABASES["default"]["OPTIONS"]
+    _options["init_command"] = _options["init_command"].replace("synchronous = FULL", "synchronous = OFF")
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # The manifest exists after collectstatic only, which tests do not run.
