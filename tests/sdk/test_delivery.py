@@ -15,7 +15,8 @@ from recovery.api.problems import HTTP_ONLY
 from tests.sdk.conftest import SOON
 from tests.sdk.rude_server import LOST, Asked, Reply, RudeServer, problem
 from weave_client import AsyncClient, Client, Continue, Retries, calls, errors
-from weave_client.delivery import Answer, Lost, Pause, Send, deliver
+from weave_client.calls import Answer
+from weave_client.delivery import Lost, Pause, Send, deliver
 
 COMMAND = Continue(expected_revision="7", reason="why", evidence_ref="bank:1", review_resolved=True)
 DECIDE = "/instances/i/recovery/continue"

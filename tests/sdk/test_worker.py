@@ -191,7 +191,7 @@ def test_a_worker_without_rights_ends_and_says_so(server: RudeServer, client: Cl
 
 
 def test_a_handler_is_registered_once() -> None:
-    worker = Worker(None, "bank", "w")  # type: ignore[arg-type]
+    worker = Worker(None, "bank", "w")
     register = worker.handler("bank.transfer", "1")
     register(lambda job: {})
     with pytest.raises(ValueError, match="twice"):
