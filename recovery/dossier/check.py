@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from gettext import translation
+from gettext import NullTranslations, translation
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,17 @@ from recovery import exact_json
 from recovery.dossier import bundle
 from recovery.dossier.bundle import LISTS, MANIFEST, SEAL, Member
 
-_ = translation("django", Path(__file__).resolve().parents[2] / "locale", fallback=True).gettext
+
+def _catalogue() -> NullTranslations:
+    """The product's own, in the language of the shell, whose name for one may differ (zh_CN)."""
+    asked = next(
+        (os.environ[name] for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), ""
+    )
+    languages = ["zh_Hans"] if asked.startswith("zh") else []
+    return translation("django", Path(__file__).resolve().parents[2] / "locale", languages, fallback=True)
+
+
+_ = _catalogue().gettext
 
 ENTRY = (
     *("id", "instance_id", "sequence", "operation_id", "execution_audit_id", "actor", "action", "reason"),

@@ -10,7 +10,7 @@ from django.core import checks
 try:
     import magic
 except ImportError:  # the package is there, the library it loads (libmagic) is not
-    magic = None
+    magic = None  # type: ignore[assignment]
 
 UNKNOWN = "application/octet-stream"
 """Of every file where libmagic is missing. Such a file can only be downloaded."""

@@ -18,7 +18,7 @@ from recovery.dossier import bundle, render
 from recovery.dossier.__main__ import main
 from recovery.dossier.check import ENTRY, Report, Unreadable, verify
 from recovery.dossier.gather import gather
-from recovery.errors import NotFound, PermissionDenied
+from recovery.errors import DomainError, NotFound, PermissionDenied
 from recovery.evidence import bundles
 from recovery.models import WorkflowAudit
 from tests.evidence.conftest import seat
@@ -242,6 +242,12 @@ def test_the_command_needs_no_django_and_answers_0_1_2(archive: Path, page: Path
         assert command(path).returncode == 2, path
 
 
+def test_the_command_speaks_chinese_where_the_shell_does(archive: Path) -> None:
+    code = [sys.executable, "-m", "recovery.dossier", "verify", str(archive)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True, env={"LANG": "zh_CN.UTF-8"})
+    assert done.stdout.splitlines()[-1] == "完好"
+
+
 @pytest.mark.parametrize("value", ["1", "[]", '{"members": 1}', '{"entries": [], "members": [], "audit_head": 1}'])
 def test_a_manifest_of_nonsense_is_told_and_nothing_breaks(archive: Path, value: str) -> None:
     pack(archive, contents(archive) | {"manifest.json": value.encode()})
@@ -276,7 +282,7 @@ def test_the_page_tells_who_decided_what_why_and_on_what(page: Path, flow: Flow)
 
 def test_the_console_hands_both_out_to_be_kept_and_lets_neither_run(flow: Flow, tmp_path: Path) -> None:
     desk = seat(flow.world.operator)
-    answer = desk.client.get(f"/instances/{flow.id}/dossier")
+    answer: Any = desk.client.get(f"/instances/{flow.id}/dossier")
     policy = answer["Content-Security-Policy"]
     assert "script" not in policy
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
@@ -294,7 +300,7 @@ def test_the_console_hands_both_out_to_be_kept_and_lets_neither_run(flow: Flow, 
     ("rights", "error"),
     [((), NotFound), ((permissions.READ_AUDIT,), NotFound), ((permissions.READ,), PermissionDenied)],
 )
-def test_a_dossier_takes_reading_and_the_audit(flow: Flow, rights: tuple[str, ...], error: type[Exception]) -> None:
+def test_a_dossier_takes_reading_and_the_audit(flow: Flow, rights: tuple[str, ...], error: type[DomainError]) -> None:
     actor = flow.world.actor(*rights)
     with pytest.raises(error):
         gather(actor, flow.id)

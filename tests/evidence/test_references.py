@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +165,6 @@ def test_a_missing_file_is_said_to_be_missing(world: World, evidence_dir: Path) 
 
 
 def test_the_sweep_takes_only_old_files_that_no_row_names(world: World, evidence_dir: Path) -> None:
-    import os
-
     attach(world, TEXT)
     kept = stored(evidence_dir)
     orphan, half = arrived("orphan", PNG), arrived("half", b"half of it")
@@ -175,8 +175,6 @@ def test_the_sweep_takes_only_old_files_that_no_row_names(world: World, evidence
         os.utime(path, (old, old))
     fresh = arrived("fresh", b"on its way")
     fresh.incoming.discard()
-    from datetime import timedelta
-
     assert store.sweep(clock.now() - timedelta(hours=1)) == 2
     assert stored(evidence_dir) == kept
     assert not half.incoming.path.exists()

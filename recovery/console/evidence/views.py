@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse, QueryDict
+from django.http import FileResponse, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
@@ -130,7 +130,7 @@ def withdraw(request: Request, bundle_id: str) -> HttpResponse:
 
 
 @require_safe
-def file(request: Request, bundle_id: str, position: int) -> HttpResponse:
+def file(request: Request, bundle_id: str, position: int) -> FileResponse:
     """The bytes of one file, their hash checked, as an attachment that runs nowhere."""
     row, _actor = _bundle(request, bundle_id)
     item = next((each for each in bundles.items_of(row) if each.position == position), None)
