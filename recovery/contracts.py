@@ -1,19 +1,27 @@
 """What a definition pins about content: JSON Schemas, query outcome maps and input templates.
 
 Schemas never fetch anything: a reference outside of its own document is refused when the definition is published.
+A check ends: what it may ask and how long it may search are bounded, because a definition is written by anybody.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
+import attrs
 import jsonschema
+import regex
 from jsonpointer import EndOfList, JsonPointer, JsonPointerException
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, _keywords, _utils
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
@@ -34,7 +42,19 @@ def _is_number(checker: Any, value: Any) -> bool:
 MAX_STEPS = 3_000_000
 """Keywords that one check may ask: a short schema that refers to itself twice over and over would never end."""
 
-_left: ContextVar[list[int]] = ContextVar("left")
+MAX_SEARCHING = 1.0
+"""Seconds that one check may search by patterns: `^(a+)+$` doubles its time with each letter."""
+
+
+@dataclass
+class _Left:
+    """What a check may still spend."""
+
+    steps: int
+    seconds: float
+
+
+_left: ContextVar[_Left] = ContextVar("left")
 
 
 class TooManySteps(Exception):
@@ -44,12 +64,47 @@ class TooManySteps(Exception):
 def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
     def asked(*arguments: Any) -> Any:
         left = _left.get()
-        left[0] -= 1
-        if left[0] < 0:
+        left.steps -= 1
+        if left.steps < 0:
             raise TooManySteps
         return keyword(*arguments)
 
     return asked
+
+
+class _Search:
+    """Stands where the library has `re`: the same answers, in bounded time."""
+
+    @staticmethod
+    def search(pattern: str, text: str) -> Any:
+        """Raises TimeoutError."""
+        left = _left.get()
+        if left.seconds <= 0:
+            raise TimeoutError
+        began = time.perf_counter()
+        try:
+            return _compiled(pattern).search(text, timeout=left.seconds)
+        finally:
+            left.seconds -= time.perf_counter() - began
+
+
+_BRACE = re.compile(r"(\\N\{|\\.)|\{(?!\d*,?\d*\})", re.DOTALL)
+
+
+@lru_cache(maxsize=1000)
+def _compiled(pattern: str) -> Any:
+    # What `re` takes for plain braces, as in `a{e}`, would ask `regex` for a fuzzy match.
+    return regex.compile(_BRACE.sub(lambda found: found[1] or r"\{", pattern))
+
+
+def _searching() -> dict[str, Callable[..., Any]]:
+    """The library's keywords that search, with `_Search` for its `re`."""
+    helpers = {**vars(_utils), "re": _Search}
+    for name in ("find_additional_properties", "find_evaluated_property_keys_by_schema"):
+        helpers[name] = _counted(FunctionType(getattr(_utils, name).__code__, helpers))
+    known = {**vars(_keywords), **{name: helpers[name] for name in helpers if name.startswith("find_")}, "re": _Search}
+    names = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
+    return {name: FunctionType(getattr(_keywords, name).__code__, known) for name in names}
 
 
 def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
@@ -59,10 +114,12 @@ def _unique_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Itera
 
 
 _CHECKER = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-_KEYWORDS = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique_items}
+_KEYWORDS = {**Draft202012Validator.VALIDATORS, **_searching(), "uniqueItems": _unique_items}
 _Validator = extend(
     Draft202012Validator, {name: _counted(keyword) for name, keyword in _KEYWORDS.items()}, type_checker=_CHECKER
 )
+# A "$schema" inside would lead the library to a validator that counts nothing. There is one dialect.
+_Validator.evolve = lambda self, **changes: attrs.evolve(self, **changes)
 
 
 def schema_problem(schema: Any) -> str | None:
@@ -91,7 +148,7 @@ def _references(schema: Any) -> list[str]:
 
 def violation(schema: Any, value: Any) -> str | None:
     """What of a value breaks a schema (path and sentence, at most 500 characters); None when it satisfies it."""
-    counting = _left.set([MAX_STEPS])
+    counting = _left.set(_Left(MAX_STEPS, MAX_SEARCHING))
     try:
         error = jsonschema.exceptions.best_match(_Validator(schema, registry=Registry()).iter_errors(value))
     except Exception as failure:

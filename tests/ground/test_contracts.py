@@ -1,5 +1,6 @@
 """What a definition pins about content: schemas, outcome maps and templates. Pure functions on exact JSON."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -126,6 +127,53 @@ def test_a_schema_that_asks_without_end_cannot_decide(monkeypatch: pytest.Monkey
     schema = {"$ref": "#/$defs/s0", "$defs": {**steps, "s40": True}}
     assert contracts.schema_problem(schema) is None
     assert contracts.violation(schema, 1) == "the schema cannot decide on this value: TooManySteps"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^(a|aa)+$"},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a|aa)+$"},
+        {"propertyNames": {"pattern": "^(a|aa)+$"}},
+        {"patternProperties": {"^(a|aa)+$": True}},
+        {"additionalProperties": False, "patternProperties": {"^(a|aa)+$": True}},
+        {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"^(a|aa)+$": True}}]},
+        {"unevaluatedProperties": False, "patternProperties": {"^(a|aa)+$": True}},
+    ],
+)
+def test_a_pattern_that_searches_without_end_cannot_decide(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contracts, "MAX_SEARCHING", 0.05)
+    text = "a" * 60 + "b"
+    value = {"text": text} if "pattern" in schema else {text: 1}
+    schema = {"properties": {"text": schema}} if "pattern" in schema else schema
+    assert contracts.schema_problem(schema) is None
+    assert contracts.violation(schema, value) == "the schema cannot decide on this value: TimeoutError"
+
+
+def test_a_pattern_whose_time_doubles_with_each_letter_is_decided() -> None:
+    assert "does not match" in str(contracts.violation({"pattern": "^(a+)+$"}, "a" * 40 + "b"))
+
+
+def test_all_searches_of_a_check_share_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contracts, "MAX_SEARCHING", 0.05)
+    names = {"a" * (40 + number) + "b": 1 for number in range(1000)}
+    schema = {"anyOf": [{"patternProperties": {"^(a|aa)+$": True}}] * 50}
+    assert contracts.violation(schema, names) == "the schema cannot decide on this value: TimeoutError"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^a{e}$", "^a{e<=1}$", "^[{e}]$", "^\\{e}$", "^a{1,2}$", "^\\N{LATIN SMALL LETTER A}$"]
+)
+@pytest.mark.parametrize("text", ["a", "b", "a{e}", "{e}", "aa", "{", "a{e<=1}"])
+def test_a_pattern_means_what_it_means_to_python(pattern: str, text: str) -> None:
+    assert (contracts.violation({"pattern": pattern}, text) is None) == bool(re.search(pattern, text))
+
+
+def test_what_no_pattern_names_is_additional_and_unevaluated() -> None:
+    named = {"properties": {"a": True}, "patternProperties": {"^x": True}}
+    for schema in ({**named, "additionalProperties": False}, {"allOf": [named], "unevaluatedProperties": False}):
+        assert contracts.violation(schema, {"a": 1, "x1": 2}) is None
+        assert "'b'" in str(contracts.violation(schema, {"a": 1, "x1": 2, "b": 3}))
 
 
 @pytest.mark.parametrize(("last", "is_unique"), [("{}", True), ('{"a": 7.0}', False)])
