@@ -67,7 +67,7 @@ def _by_value(value: Any) -> Any:
     return value
 
 
-def _shortest(number: Decimal) -> int | Decimal:
+def _shortest(number: Decimal) -> Any:
     # Not Decimal.normalize(), which rounds to the context's precision.
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):

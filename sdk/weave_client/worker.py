@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weave_client.client import Client
-from weave_client.errors import Refused, WeaveError
+from weave_client.errors import IncompatibleServer, Refused, WeaveError
 from weave_client.shapes import Lease, Report, Row
 
 logger = logging.getLogger("weave_client.worker")
@@ -149,7 +149,7 @@ class Worker:
                 handlers=sorted(self._handlers),
             )
         except WeaveError as error:
-            if isinstance(error, Refused) and error.status < 500:
+            if isinstance(error, IncompatibleServer) or (isinstance(error, Refused) and error.status < 500):
                 raise
             logger.warning("claiming from %s: %s", self.queue, error)
             self._stopping.wait(5.0)
@@ -174,9 +174,8 @@ class Worker:
     def _run_handler(self, job: Job) -> Callable[[], Report]:
         """Runs the handler; answers how to report what came of it."""
         attempt, token = job.lease.attempt_id, job.lease.lease_token
-        handler = self._handlers[job.task["handler"], job.task["handler_version"]]
         try:
-            result = handler(job)
+            result = self._handlers[job.task["handler"], job.task["handler_version"]](job)
         except Failed as failed:
             said = {"error_code": failed.error_code, "error_message": failed.error_message[:_MESSAGE]}
             retryable = failed.retryable
@@ -214,7 +213,8 @@ class Worker:
 
     def _beat(self, job: Job, done: threading.Event) -> None:
         lease = job.lease
-        pause = min(max((lease.seconds or 0.0) / 3, SHORTEST_BEAT), LONGEST_BEAT)
+        seconds = LONGEST_BEAT if lease.seconds is None else lease.seconds
+        pause = min(max(seconds / 3, SHORTEST_BEAT), LONGEST_BEAT)
         while not done.wait(pause):
             try:
                 self.client.heartbeat(lease.attempt_id, lease.lease_token)

@@ -190,6 +190,12 @@ def test_a_worker_without_rights_ends_and_says_so(server: RudeServer, client: Cl
         worker.run()
 
 
+def test_a_worker_of_another_version_ends_instead_of_asking_for_ever(server: RudeServer, client: Client) -> None:
+    server.version = "2"
+    with pytest.raises(errors.IncompatibleServer):
+        Worker(client, "bank", "w").run()
+
+
 def test_a_handler_is_registered_once() -> None:
     worker = Worker(None, "bank", "w")
     register = worker.handler("bank.transfer", "1")
