@@ -108,6 +108,13 @@ def test_the_action_form_leads_to_the_upload(world: World, desk: Desk) -> None:
     assert f"{NEW}?instance={flow.id}" in page.reader.links
 
 
+def test_searching_a_reference_lands_on_the_bundle(world: World, desk: Desk) -> None:
+    ref = attach(world, TEXT)
+    for wanted in (ref, ref.partition(":")[2]):
+        assert desk.get(f"/go?q={wanted}").response["Location"] == f"/evidence/{ref.partition(':')[2]}/"
+    assert seat(world.actor()).get(f"/go?q={ref}").status == 404
+
+
 # Who may
 
 

@@ -13,7 +13,9 @@ from recovery.console.forms import InstanceFilter
 from recovery.console.middleware import SeeOther, page
 from recovery.console.presenters.instances import listed
 from recovery.console.reader import Request
+from recovery.evidence.references import SCHEME
 from recovery.models import (
+    EvidenceBundle,
     ManagementOperation,
     Signal,
     StepActivation,
@@ -63,6 +65,9 @@ def _hits(namespaces: list[str], wanted: str) -> Iterator[Hit]:
     operations = ManagementOperation.objects.filter(operation_key=wanted, namespace_id__in=namespaces)
     if operations.filter(operationreceipt__isnull=False).exists():
         yield wanted, reverse("console:receipt", args=[wanted])
+    bundles = EvidenceBundle.objects.filter(pk=wanted.removeprefix(SCHEME), namespace_id__in=namespaces)
+    for key in bundles.values_list("pk", flat=True):
+        yield SCHEME + key, reverse("console:evidence-bundle", args=[key])
 
 
 def _task_of_attempt(wanted: str) -> list[str]:
