@@ -277,8 +277,10 @@ def s2(client: Client, bank: Bank, crew: Crew, say: Say) -> Transfer:
     for left in (2, 1):
         run.await_status("NEEDS_REVIEW")
         run.decide(lambda state: run.retrial(state, "transfer"))
-        task = run.tasks("transfer")[-1]
+        first, task = run.tasks("transfer")[0], run.tasks("transfer")[-1]
         check(task["max_attempts"] == left, f"S2: {task['max_attempts']} attempts instead of {left}.")
+        check(task["deadline_at"] == first["deadline_at"], "S2: a retry got more time.")
+        check(task["status"] == "QUEUED", "S2: a retry ran before Continue.")
         say(f"    Refused: the account is blocked. RetryStep, with {left} of 3 attempts left; Continue.")
         run.go_on()
     run.await_status("NEEDS_REVIEW")
@@ -301,8 +303,13 @@ def s3(client: Client, bank: Bank, crew: Crew, say: Say) -> Transfer:
         say(f"    Round {number} failed. RetryStep asks in the same round again, with 2 attempts; Continue.")
         run.go_on()
     run.await_status("SUCCEEDED")
-    tasks = [task["max_attempts"] for task in run.tasks("enquiry")]
-    check(tasks == [3, 2, 3, 2], f"S3: attempts allowed {tasks}.")
+    tasks = run.tasks("enquiry")
+    allowed = [task["max_attempts"] for task in tasks]
+    check(allowed == [3, 2, 3, 2], f"S3: attempts allowed {allowed}.")
+    for first, retry in ((tasks[0], tasks[1]), (tasks[2], tasks[3])):
+        check(retry["retry_of_id"] == first["id"], "S3: a retry does not name what it repeats.")
+        check(retry["deadline_at"] == first["deadline_at"], "S3: a retry got more time.")
+    check(tasks[2]["retry_of_id"] is None, "S3: a new round is no retry.")
     order = {row["id"]: row["sequence"] for row in run.rows("activations")}
     states = sorted(run.rows("poll_states"), key=lambda row: order[row["activation_id"]])
     carried = [(row["first_round"], row["first_round_attempts_used"]) for row in states]

@@ -72,7 +72,7 @@ def test_the_six_commands_have_the_servers_fields() -> None:
 
 def test_commands_are_frozen_keyword_only_and_want_every_statement() -> None:
     with pytest.raises(TypeError):
-        commands.Continue("7", "why", "bank:1", True)
+        commands.Continue("7", "why", "bank:1", True)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         commands.Continue(expected_revision="7", reason="why", evidence_ref="bank:1")  # type: ignore[call-arg]
     made = commands.Continue(expected_revision="7", reason="why", evidence_ref="bank:1", review_resolved=True)
