@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-from recovery.verify import counters, deadlines, decisions, gates, history, stream  # noqa: F401 - they register their checks
+from recovery.verify import (  # noqa: F401 - they register their checks
+    counters,
+    deadlines,
+    decisions,
+    evidence,
+    gates,
+    history,
+    stream,
+)
 from recovery.verify.base import CHECKS, MOST, Check, Result, Scope, Violation
 
 __all__ = ["CHECKS", "MOST", "NOT_SEEN", "Check", "Result", "Scope", "Violation", "verify"]
