@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -47,9 +48,18 @@ def _parsed(request: HttpRequest) -> Any:
     if request.body and not is_json:
         raise UnsupportedMediaType("Send the body as Content-Type: application/json, in UTF-8.")
     try:
-        return exact_json.parse(request.body)
+        return _whole_numbers(exact_json.parse(request.body))
     except exact_json.InvalidJson as error:
         return Unreadable(str(error))
+
+
+def _whole_numbers(value: Any) -> Any:
+    """1.0 is the integer 1, as it is for a JSON Schema; its value stays exact."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else value
+    if isinstance(value, dict):
+        return {name: _whole_numbers(member) for name, member in value.items()}
+    return [_whole_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def key(request: HttpRequest) -> str:

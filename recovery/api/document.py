@@ -97,7 +97,7 @@ def _key(need: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "in": "header",
         "name": "Idempotency-Key",
-        "required": need == "required" and not can_be_tried,
+        "required": need == "required",
         "schema": KEY,
-        "description": f"{told} Needed unless dry_run is true." if can_be_tried else told,
+        "description": f"{told} A dry run needs none." if can_be_tried else told,
     }

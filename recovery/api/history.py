@@ -33,6 +33,7 @@ class HistoryList:
     with the time.
     """
 
+    name: str
     model: type[models.Model]
     keyset: Keyset
     path: str
@@ -42,11 +43,11 @@ class HistoryList:
 
 
 def _list(name: str, model: type[models.Model], by: str, path: str, *, is_unique: bool = False) -> HistoryList:
-    return HistoryList(model, Keyset(name, by, is_unique=is_unique), path)
+    return HistoryList(name, model, Keyset(by, is_unique=is_unique), path)
 
 
 LISTS: Mapping[str, HistoryList] = {
-    each.keyset.name: each
+    each.name: each
     for each in (
         _list("activations", StepActivation, "created_at", "instance_id"),
         _list("tasks", Task, "created_at", "instance_id"),

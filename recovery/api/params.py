@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from pydantic import BeforeValidator, WithJsonSchema
 
-from recovery.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from recovery.api.paging import DEFAULT_LIMIT, MAX_LIMIT, Keyset
 from recovery.api.schemas import words
 from recovery.errors import ValidationFailed
 from recovery.operations import commands
@@ -60,12 +60,19 @@ def _label(limit: int, description: str) -> Any:
     return Annotated[str, check, WithJsonSchema({**words.label(limit), "description": description})]
 
 
+def cursor_of(keyset: Keyset) -> WithJsonSchema:
+    """What the document says of a list's cursor; the list itself checks it."""
+    pattern = f"^{keyset.cursor_pattern}$"
+    return WithJsonSchema(
+        {"type": "string", "pattern": pattern, "description": "The next_cursor of the page before, unchanged."}
+    )
+
+
 Limit = Annotated[
     int,
     BeforeValidator(_limit),
     WithJsonSchema({**words.whole(1, MAX_LIMIT), "description": "Rows of one page."}),
 ]
-Cursor = _label(512, "The next_cursor of the page before, unchanged.")
 DryRun = Annotated[
     bool,
     BeforeValidator(_true_or_false),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Max
 from django.http import HttpResponse
@@ -15,7 +15,7 @@ from recovery.api.answers import answer, frozen
 from recovery.api.auth import Call
 from recovery.api.endpoint import READING, endpoint
 from recovery.api.paging import DEFAULT_LIMIT, Keyset
-from recovery.api.params import Cursor, Id, Limit
+from recovery.api.params import Id, Limit, cursor_of
 from recovery.api.schemas.words import ref
 from recovery.api.trees import tree
 from recovery.engine import publish
@@ -25,7 +25,8 @@ from recovery.rows import render
 
 router = Router(tags=["Definitions"])
 
-_BY_NAME = Keyset("definitions", "name", is_unique=True)
+_BY_NAME = Keyset("name", is_unique=True)
+_Cursor = Annotated[str | None, cursor_of(_BY_NAME)]
 
 
 @endpoint(
@@ -48,7 +49,7 @@ def publish_definition(request: Call) -> HttpResponse:
 
 
 @endpoint(router, "GET", "/definitions", "ListedDefinitionPage", codes=READING)
-def list_definitions(request: Call, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> HttpResponse:
+def list_definitions(request: Call, limit: Limit = DEFAULT_LIMIT, cursor: _Cursor = None) -> HttpResponse:
     """List definitions by name.
 
     Needs workflows:read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse
@@ -15,7 +15,7 @@ from recovery.api.auth import Call
 from recovery.api.endpoint import ACTING, READING, endpoint
 from recovery.api.history import LISTS
 from recovery.api.paging import DEFAULT_LIMIT, Keyset
-from recovery.api.params import BusinessKeyFilter, Cursor, DefinitionFilter, Id, Limit, ReasonFilter, StatusFilter
+from recovery.api.params import BusinessKeyFilter, DefinitionFilter, Id, Limit, ReasonFilter, StatusFilter, cursor_of
 from recovery.api.schemas.words import ref
 from recovery.engine import signals, start
 from recovery.locks import snapshot
@@ -32,9 +32,11 @@ from recovery.states import InstanceStatus
 
 router = Router(tags=["Instances"])
 
-_BY_AGE = Keyset("instances", "created_at", newest_first=True)
-_BY_REVIEW = Keyset("reviews", "review_since", newest_first=True)
-_AUDIT = Keyset("audit", "sequence", is_unique=True)
+_BY_AGE = Keyset("created_at", newest_first=True)
+_BY_REVIEW = Keyset("review_since", newest_first=True)
+_AUDIT = Keyset("sequence", is_unique=True)
+_InstanceCursor = Annotated[str | None, cursor_of(_BY_AGE)]
+_AuditCursor = Annotated[str | None, cursor_of(_AUDIT)]
 
 
 @endpoint(
@@ -63,7 +65,7 @@ def list_instances(
     business_key: BusinessKeyFilter = None,
     review_reason: ReasonFilter = None,
     limit: Limit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
+    cursor: _InstanceCursor = None,
 ) -> HttpResponse:
     """List instances, the newest first.
 
@@ -147,10 +149,11 @@ def _page(name: str, instance_id: str, cursor: str | None, limit: int) -> dict[s
 
 
 def _add_list(name: str) -> None:
-    def read(request: Call, instance_id: Id, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> HttpResponse:
+    def read(request: Call, instance_id: Id, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None) -> HttpResponse:
         find.instance(request, instance_id)
         return answer(_page(name, instance_id, cursor, limit))
 
+    read.__annotations__["cursor"] = Annotated[str | None, cursor_of(LISTS[name].keyset)]
     read.__name__ = f"list_{name}"
     read.__doc__ = f"List the {name.replace('_', ' ')} of an instance, the oldest first.\n\nNeeds workflows:read."
     component = f"{LISTS[name].model.__name__}Page"
@@ -162,7 +165,9 @@ for _name in LISTS:
 
 
 @endpoint(router, "GET", "/instances/{instance_id}/audit", "WorkflowAuditPage", codes=ACTING)
-def list_audit(request: Call, instance_id: Id, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> HttpResponse:
+def list_audit(
+    request: Call, instance_id: Id, limit: Limit = DEFAULT_LIMIT, cursor: _AuditCursor = None
+) -> HttpResponse:
     """List the audit entries of an instance in their order.
 
     Each entry's hash covers its content and the hash before it; the instance holds the last one in `audit_head`. Needs

@@ -17,6 +17,7 @@ from recovery.api.schemas.words import ref
 from recovery.errors import BY_CODE
 from recovery.operations import REGISTRY
 from recovery.operations.base import Operation
+from recovery.receipts import check_key
 from recovery.rows import value
 
 router = Router(tags=["Recovery"])
@@ -61,10 +62,13 @@ def explain_recovery(
 def _add_operation(operation: Operation) -> None:
     def decide(request: Call, instance_id: Id, dry_run: DryRun = False) -> HttpResponse:
         command = bodies.sent(request)
-        if dry_run:
-            return answer(_preview(operations.preview(request.auth, operation.slug, instance_id, command)))
         key = bodies.key(request)
-        return frozen(operations.execute(request.auth, operation.slug, instance_id, key, command))
+        if not dry_run:
+            return frozen(operations.execute(request.auth, operation.slug, instance_id, key, command))
+        previewed = operations.preview(request.auth, operation.slug, instance_id, command)
+        if "Idempotency-Key" in request.headers:  # it is not taken, but what is sent has to be one
+            check_key(key)
+        return answer(_preview(previewed))
 
     decide.__name__ = operation.action
     decide.__doc__ = (

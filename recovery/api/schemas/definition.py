@@ -68,7 +68,8 @@ _COMMON: dict[str, Schema] = {
     "output_contract": _CONTRACT,
     "timeout_ms": _MS,
 }
-_CHILDREN = {"children": listed(ref("Node"), minItems=1, maxItems=MAX_STEPS)}
+# No maxItems: the limit is the whole tree's, and what tries every limit would build trees of such lists.
+_CHILDREN = {"children": listed(ref("Node"), minItems=1, description=f"At most {MAX_STEPS} steps in the tree.")}
 
 
 def _node(kind: StepKind, required: dict[str, Schema], optional: dict[str, Schema]) -> Schema:

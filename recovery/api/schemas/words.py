@@ -77,7 +77,7 @@ TIME: Schema = {
     "description": "UTC, with microseconds.",
 }
 ID: Schema = text(32, 1)
-CURSOR: Schema = text(512, 1, description="Where the next page starts; opaque.")
+CURSOR: Schema = text(1024, 1, description="Where the next page starts; opaque.")
 REVISION: Schema = {"type": "string", "pattern": up_to(2**63 - 1), "description": "A decimal string, never a number."}
 
 KEY: Schema = {"type": "string", "pattern": r"^[!-~]{1,128}$"}
