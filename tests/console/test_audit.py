@@ -158,3 +158,11 @@ def statements_of(capture_statements: Capture, desk: Desk, url: str) -> int:
     with capture_statements() as statements:
         assert desk.get(url).status == 200
     return len([each for each in statements if not each.sql.startswith(("SAVEPOINT", "RELEASE"))])
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "x-y", "-", "1" * 40, "a-" + "9" * 30])
+def test_a_cursor_that_no_page_made_is_refused(world: World, desk: Desk, cursor: str) -> None:
+    flow = resolved(world)
+    assert desk.get(f"/audit/?after={cursor}").status == 422
+    assert desk.get(f"/audit/?instance={flow.id}&after={cursor}").status == 422
+    assert desk.get(f"/instances/?after={cursor}").status == 422

@@ -19,6 +19,17 @@ from tests.support.world import Flow, World
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
+PLACES = [
+    "/review/?step=it",
+    "/review/handled/",
+    "/audit/",
+    "/definitions/",
+    "/queues/",
+    "/queues/bank/",
+]
+"""Pages that look the same whatever happened before."""
+
+
 @pytest.fixture
 def seat(world: World, page: Page, live_server: Any) -> Page:
     """The operator's browser, signed in; addresses without a host are the server's."""
@@ -143,6 +154,7 @@ def test_pages_pass_the_accessibility_rules(world: World, seat: Page, live_serve
         f"/tasks/{flow.task('it').pk}/",
         act_url(flow, "review-task", flow.task("it").pk),
         f"/operations/{receipt.data['operation_key']}/",
+        *PLACES,
     ]
     rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
     for url in pages:
@@ -155,6 +167,9 @@ def test_pages_pass_the_accessibility_rules(world: World, seat: Page, live_serve
 def test_no_page_is_wider_than_the_window(world: World, seat: Page, live_server: Any, width: int) -> None:
     flow = failed_query(world)
     seat.set_viewport_size({"width": width, "height": 900})
-    for url in ("/review/", f"/instances/{flow.id}/", f"/instances/{flow.id}/steps/it/", act_url(flow, "continue")):
+    name = flow.instance.definition.name
+    places = [*PLACES, f"/definitions/{name}/versions/1/?step=it"]
+    of_flow = (f"/instances/{flow.id}/", f"/instances/{flow.id}/steps/it/", act_url(flow, "continue"))
+    for url in ("/review/", *places, *of_flow):
         seat.goto(live_server.url + url)
         assert seat.evaluate("document.documentElement.scrollWidth") <= width, url

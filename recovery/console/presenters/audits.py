@@ -14,8 +14,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from recovery.api.paging import Keyset
-from recovery.console.presenters.queue import stamp
+from recovery.console.keyset import Keyset
 from recovery.models import WorkflowAudit, WorkflowInstance
 
 PAGE = 50
@@ -53,10 +52,6 @@ class Search:
         """One instance's entries come in the order of their chain."""
         return _IN_CHAIN if self.instance_id else _BY_TIME
 
-    def cursor(self, place: WorkflowAudit) -> str:
-        """That of the page after this place."""
-        return str(place.sequence) if self.instance_id else f"{stamp(place.created_at)}-{place.pk}"
-
     @property
     def _within(self) -> Q:
         """The span, along whichever index is read."""
@@ -89,12 +84,12 @@ def find(search: Search, after: str = "", *, most: int = PAGE, scan: int = SCAN)
     """The page after a cursor, in two statements besides one for each part. Raises ValidationFailed for no cursor."""
     columns = ("created_at", "instance_id", "sequence", "actor", "action")
     parts = [part.only(*columns) for part in search.parts()]
-    places, further = search.keyset.page(parts, after or None, scan)
+    places, further = search.keyset.page(parts, after, scan)
     visible = _visible(places, search.namespace_ids)
     kept = [place for place in places if place.instance_id in visible and search.fits(place)]
     shown = kept[:most]
     if len(kept) > most:
-        following: str | None = search.cursor(shown[-1])
+        following: str | None = search.keyset.cursor(shown[-1])
     else:
         following = further
     is_cut = following is not None and len(shown) < most

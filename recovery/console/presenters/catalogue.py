@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recovery import definitions
-from recovery.api.paging import Keyset
 from recovery.console import counts, words
+from recovery.console.keyset import Keyset
 from recovery.console.presenters.step import limits
 from recovery.definitions import Spec
 from recovery.models import DefinitionVersion, Queue, WorkflowDefinition, WorkflowInstance
@@ -41,7 +41,7 @@ class Line:
 def listed(namespace_id: str, after: str) -> tuple[list[Line], str | None]:
     """The next page by name, in three statements. Raises ValidationFailed for a cursor that no page has made."""
     rows = WorkflowDefinition.objects.filter(namespace_id=namespace_id)
-    found, following = _BY_NAME.page([rows], after or None, PAGE)
+    found, following = _BY_NAME.page([rows], after, PAGE)
     keys = [row.pk for row in found]
     versions = DefinitionVersion.objects.filter(definition_id__in=keys).defer("input_schema").order_by("version")
     latest = {version.definition_id: version for version in versions}

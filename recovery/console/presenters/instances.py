@@ -7,14 +7,14 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from recovery.api.paging import Keyset
+from recovery.console.keyset import Keyset
 from recovery.console.reader import Reader
 from recovery.models import Namespace, WorkflowDefinition, WorkflowInstance
 from recovery.states import InstanceStatus
 
 PAGE = 50
 
-_BY_AGE = Keyset("instances", "created_at", newest_first=True)
+_BY_AGE = Keyset("created_at", newest_first=True)
 
 
 def listed(reader: Reader, filters: Mapping[str, Any], after: str) -> tuple[list[WorkflowInstance], str | None]:
@@ -23,7 +23,7 @@ def listed(reader: Reader, filters: Mapping[str, Any], after: str) -> tuple[list
     Raises ValidationFailed for a cursor that no page of this list has made.
     """
     rows = WorkflowInstance.objects.select_related("namespace", "application", "definition", "definition_version")
-    return _BY_AGE.page(_parts(reader, filters), after or None, PAGE, rows=rows.defer("input", "output"))
+    return _BY_AGE.page(_parts(reader, filters), after, PAGE, rows=rows.defer("input", "output"))
 
 
 def _parts(reader: Reader, filters: Mapping[str, Any]) -> list[QuerySet[WorkflowInstance]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db.models import Count, Min
 
-from recovery.api.paging import Keyset
 from recovery.console import counts
+from recovery.console.keyset import Keyset
 from recovery.models import ExecutionPermit, Queue, QueueQuota, QuotaHold, Task, TaskAttempt
 from recovery.states import TaskStatus
 
@@ -56,7 +56,7 @@ class Line:
 
 def listed(namespace_id: str, after: str, now: datetime) -> tuple[list[Line], str | None]:
     """The next page by name, in four statements. Raises ValidationFailed for a cursor that no page has made."""
-    found, following = _BY_NAME.page([Queue.objects.filter(namespace_id=namespace_id)], after or None, PAGE)
+    found, following = _BY_NAME.page([Queue.objects.filter(namespace_id=namespace_id)], after, PAGE)
     return _lines(found, now), following
 
 
@@ -122,7 +122,7 @@ def queue_page(queue: Queue, after: str, now: datetime) -> QueuePage:
     """Everything about one queue in ten statements. Raises ValidationFailed for a cursor that no page has made."""
     taken = ExecutionPermit.objects.filter(queue=queue, released_at=None)
     related = taken.select_related("task__instance", "attempt")
-    permits, following = _BY_ID.page([related], after or None, ROWS)
+    permits, following = _BY_ID.page([related], after, ROWS)
     tasks = Task.objects.select_related("instance").defer("input", "policy")
     unknown = list(tasks.filter(queue=queue, status=TaskStatus.NEEDS_REVIEW).order_by("available_at", "pk")[:ROWS])
     kept = {permit.task_id: permit for permit in taken.filter(task_id__in=[task.pk for task in unknown])}
