@@ -22,6 +22,7 @@ from recovery.console.views import (
     search,
     session,
     step,
+    system,
     task,
 )
 
@@ -41,6 +42,7 @@ urlpatterns = [
     path("definitions/<str:name>/versions/<int:number>/", definitions.version, name="version"),
     path("queues/", queues.listed, name="queues"),
     path("queues/<str:name>/", queues.queue, name="queue"),
+    path("system/", system.system, name="system"),
     path("audit/", audit.explorer, name="audit"),
     re_path(r"^audit/entries\.(?P<kind>csv|jsonl)$", audit.export, name="audit-export"),
     path("go", search.go, name="go"),

@@ -26,6 +26,7 @@ PLACES = [
     "/definitions/",
     "/queues/",
     "/queues/bank/",
+    "/system/",
 ]
 """Pages that look the same whatever happened before."""
 
