@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recovery.case import Case, StepCase, TaskCase
+from recovery.definitions import Definition
 from recovery.locks import Locks
 from recovery.models import ExecutionAudit, ManagementOperation, StepActivation, WorkflowStep
 from recovery.operations.commands import Command
@@ -53,11 +54,16 @@ class Effects:
     settled: list[Settled] = field(default_factory=list)
 
 
+def nothing_to_judge(command: Any, definition: Definition) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Operation:
     """One of the six. `rules` in the order of refusal (G15); `statement`: the field that has to be literally true.
 
     `target`: "task", "step" or "instance". `will_not`: what people might expect and will not happen, as message ids.
+    `judge`: what the pinned schemas find wrong with what was entered; asked once, before the first lock (G7).
     """
 
     slug: str
@@ -68,6 +74,7 @@ class Operation:
     rules: tuple[Rule, ...]
     apply: Callable[[Scene], Effects]
     will_not: tuple[str, ...]
+    judge: Callable[[Any, Definition], str | None] = nothing_to_judge
 
     @property
     def action(self) -> str:

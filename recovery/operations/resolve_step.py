@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop
 from recovery import contracts, exact_json, flow
 from recovery.audit import instant
 from recovery.clock import milliseconds
+from recovery.definitions import Definition
 from recovery.errors import DelayNotElapsed, OutcomeNotAccepted
 from recovery.operations.base import Effects, Operation, Scene, activation_now, audited, step_now
 from recovery.operations.commands import StepDecision, checked, json_value, outcome, stated
@@ -60,8 +61,10 @@ def output_is_accepted(question: Question) -> Iterator[Finding]:
         yield holds("RS2", _("A FAILED conclusion takes any JSON."))
     elif step.spec.kind == StepKind.TIMER:
         yield from _timer_is_over(question, command)
-    elif problem := _problem(step.spec, command.output):
-        yield fails("RS2", OutcomeNotAccepted, problem, _("Enter the output that the fixed contract asks for."))
+    elif question.judgement:
+        yield fails(
+            "RS2", OutcomeNotAccepted, question.judgement, _("Enter the output that the fixed contract asks for.")
+        )
     else:
         yield holds("RS2", _("The output satisfies the pinned contract."))
 
@@ -74,7 +77,12 @@ def _needed(question: Question) -> str:
     return _("SUCCEEDED needs an output that satisfies the pinned contract; FAILED takes any JSON.")
 
 
-def _problem(spec: Any, output: Any) -> str | None:
+def output_problem(command: ResolveStep, definition: Definition) -> str | None:
+    """RS2, the part that asks the pinned schemas and the map: why they do not accept the output as SUCCEEDED."""
+    spec: Any = definition.steps.get(command.step_key)
+    output = command.output
+    if command.outcome == "FAILED" or spec is None or spec.kind not in LEAVES or spec.kind == StepKind.TIMER:
+        return None
     if spec.kind == StepKind.SIGNAL and (broken := contracts.violation(spec.signal["schema"], output)):
         return _("The output breaks the signal's contract: %(problem)s.") % {"problem": broken}
     if broken := contracts.violation(spec.output_contract, output):
@@ -162,6 +170,7 @@ OPERATION = Operation(
     command=ResolveStep,
     rules=(*GENERAL, *STEP, history_fits, step_is_settled, output_is_accepted),
     apply=apply,
+    judge=output_problem,
     will_not=(
         gettext_noop("It does not run anything again."),
         gettext_noop("It does not rewrite what the platform recorded: results, attempts, rounds and events stay."),

@@ -39,13 +39,14 @@ class Question:
     """What is decided about. `command` is None in an explanation: nothing has been entered yet.
 
     `step`: the leaf in question with its history, None where there is none (Continue) or where the command names none
-    of this instance. `task` likewise, for ReviewTask.
+    of this instance. `task` likewise, for ReviewTask. `judgement`: what `Operation.judge` said of the command (G7).
     """
 
     case: Case
     step: StepCase | None = None
     task: TaskCase | None = None
     command: Command | None = None
+    judgement: str | None = None
 
     @property
     def target(self) -> StepCase:

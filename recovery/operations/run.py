@@ -56,7 +56,7 @@ def execute(
     and findings that the operator saw, kept in the audit; None over the API.
     Raises the DomainError of the first rule that fails (G15); then nothing was written.
     """
-    operation, found, command = _admit(actor, slug, instance_id, payload, key)
+    operation, found, command, judgement = _admit(actor, slug, instance_id, payload, key)
     digest = receipts.command_digest(operation.action, instance_id, command.content())
     refusal = references.refusal(actor, command.evidence_ref)
 
@@ -71,7 +71,7 @@ def execute(
         return known
 
     def act(locks: Locks) -> Receipt:
-        locked, case, question = _load(locks, actor, operation, found, command, key, digest)
+        locked, case, question = _load(locks, actor, operation, found, command, judgement, key, digest)
         refuse(operation.decide(question), _current(question))
         assert locked.operation is not None
         return _commit(locks, actor, operation, locked.operation, case, question, seen_digest)
@@ -84,7 +84,7 @@ def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any
 
     Raises what `execute` raises for permission, command and contention. Needs no key and takes none.
     """
-    operation, found, command = _admit(actor, slug, instance_id, payload)
+    operation, found, command, judgement = _admit(actor, slug, instance_id, payload)
     if refusal := references.refusal(actor, command.evidence_ref):
         raise refusal
     # A blank in front: nobody can send such a key, so a preview never meets a real one.
@@ -92,7 +92,7 @@ def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any
 
     def act(locks: Locks) -> Preview:
         with writes.watch() as changes:
-            locked, case, question = _load(locks, actor, operation, found, command, key, key)
+            locked, case, question = _load(locks, actor, operation, found, command, judgement, key, key)
             findings = operation.decide(question)
             if first_failure(findings) is not None:
                 raise Rollback(Preview(False, findings, [], []))
@@ -123,15 +123,15 @@ def receipt(actor_user_id: int, operation_key: str, namespace_id: str) -> Receip
 
 def _admit(
     actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any], key: str | None = None
-) -> tuple[Operation, WorkflowInstance, Command]:
-    """G1, G2, G3, in this order: who may act here is asked before what was said is read."""
+) -> tuple[Operation, WorkflowInstance, Command, str | None]:
+    """G1, G2, G3, in this order: who may act here is asked before what was said is read. Last, its judgement (G7)."""
     operation = REGISTRY[slug]
     instance = permissions.find_instance(actor, instance_id)
     _require(actor, instance)
     if key is not None:
         receipts.check_key(key)
     command = operation.command.parse(payload)
-    return operation, instance, command
+    return operation, instance, command, operation.judge(command, definitions.load(instance.definition_version_id))
 
 
 def _require(actor: Actor, instance: WorkflowInstance) -> None:
@@ -146,6 +146,7 @@ def _load(
     operation: Operation,
     found: WorkflowInstance,
     command: Command,
+    judgement: str | None,
     key: str,
     digest: str,
 ) -> tuple[Locked, Case, Question]:
@@ -177,7 +178,7 @@ def _load(
         steps=steps,
         is_whole=operation.target == "instance",
     )
-    return locked, case, _question(case, command)
+    return locked, case, _question(case, command, judgement)
 
 
 def _histories(
@@ -200,7 +201,7 @@ def _histories(
     return load_histories(locked_steps.values(), locked.definition, locks), locked_steps
 
 
-def _question(case: Case, command: Command) -> Question:
+def _question(case: Case, command: Command, judgement: str | None) -> Question:
     step: StepCase | None = None
     task: TaskCase | None = None
     if isinstance(command, StepDecision):
@@ -208,7 +209,7 @@ def _question(case: Case, command: Command) -> Question:
     elif isinstance(command, ReviewTask):
         step = next(iter(case.histories.values()), None)
         task = next((each for each in step.tasks if each.row.pk == command.task_id), None) if step else None
-    return Question(case, step, task, command)
+    return Question(case, step, task, command, judgement)
 
 
 def _current(question: Question) -> dict[str, Any]:

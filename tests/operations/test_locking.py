@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from recovery import definitions
-from recovery.locks import ORDER, LockOrderViolation, transact
+from recovery import contracts, definitions
+from recovery.locks import ORDER, LockOrderViolation, Locks, transact
 from recovery.models import ResultStream, Task, WorkflowInstance
-from tests.operations.stages import NAMES, STAGES, Stage
-from tests.support.recovering import command, recover, send
+from tests.operations.stages import NAMES, STAGES, Stage, failed_task
+from tests.support.recovering import command, preview, recover, send
 from tests.support.trees import task
 from tests.support.world import World
 
@@ -147,6 +147,24 @@ def test_the_number_of_statements_does_not_grow_with_rounds(world: World, captur
     assert len(set(counts)) == 1
 
 
+@pytest.mark.rule("G7", "RS2")
+@pytest.mark.parametrize("ask", [send, lambda flow, slug, payload: preview(flow, slug, "it", **payload)])
+def test_an_output_is_judged_once_and_before_the_first_lock(
+    world: World, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = failed_task(world)
+    happened: list[str] = []
+
+    def noted(word: str, function: Any) -> Any:
+        return lambda *arguments: (happened.append(word), function(*arguments))[1]
+
+    monkeypatch.setattr(contracts, "violation", noted("judged", contracts.violation))
+    monkeypatch.setattr(Locks, "rows", noted("locked", Locks.rows))
+    ask(flow, "resolve-step", command(flow, "resolve-step", "it"))
+    assert happened.index("judged") < happened.index("locked")
+    assert happened.count("judged") == 1
+
+
 @pytest.mark.rule("G7")
 @pytest.mark.django_db
 def test_a_lock_out_of_order_is_a_fault_of_the_program() -> None:
@@ -161,7 +179,5 @@ def test_a_lock_out_of_order_is_a_fault_of_the_program() -> None:
 @pytest.mark.rule("G7")
 @pytest.mark.django_db(transaction=True)
 def test_a_lock_outside_of_a_transaction_is_a_fault_of_the_program() -> None:
-    from recovery.locks import Locks
-
     with pytest.raises(LockOrderViolation, match="outside of a transaction"):
         Locks().row(WorkflowInstance, "x")
