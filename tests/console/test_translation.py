@@ -3,12 +3,14 @@
 import ast
 import gettext
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from django.conf import settings
 from django.utils.translation import to_locale
+from django.utils.translation.template import templatize
 
 LANGUAGES = [code for code, _name in settings.LANGUAGES if code != "en"]
 PLACEHOLDER = re.compile(r"%\(\w+\)[0-9.]*[a-z]|\{\w*\}")
@@ -38,6 +40,35 @@ def entries(language: str) -> list[Entry]:
 def _value(block: str, name: str) -> str:
     found = re.search(rf'^{name} (".*")$', block, re.MULTILINE)
     return ast.literal_eval(found[1]) if found else ""
+
+
+MARKERS = {"_": 0, "gettext": 0, "gettext_lazy": 0, "gettext_noop": 0, "ngettext": 0, "ngettext_lazy": 0, "pgettext": 1}
+"""Functions that mark a message, and which argument it is."""
+
+TEMPLATED = re.compile(r"""\bn?(?:gettext|_)\(\s*u?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+
+
+def spoken() -> Iterator[tuple[str, str]]:
+    """(file, message) of everything that the product's code and templates mark for translation."""
+    root = Path(settings.BASE_DIR)
+    for path in sorted((root / "recovery").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKERS:
+                place = MARKERS[node.func.id]
+                argument = node.args[place] if len(node.args) > place else None
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield str(path.relative_to(root)), argument.value
+    for path in sorted((root / "templates").rglob("*.html")):
+        for found in TEMPLATED.finditer(templatize(path.read_text())):
+            yield str(path.relative_to(root)), ast.literal_eval(found[1])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_message_of_the_code_is_missing_from_the_catalogue(language: str) -> None:
+    known = {entry.message for entry in entries(language)}
+    found = list(spoken())
+    assert len(found) > 1000
+    assert [each for each in found if each[1] not in known] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Count, Min
 
@@ -145,7 +143,7 @@ def _workers(queue: Queue) -> list[Worker]:
     taken = set(mine.filter(released_at=None).order_by("-pk").values_list("attempt_id", flat=True)[:RECENT])
     past = mine.filter(released_at__isnull=False).order_by("-released_at")
     recent = list(past.values_list("attempt_id", flat=True)[:RECENT])
-    rows: Iterable[Any] = TaskAttempt.objects.filter(pk__in=[*taken, *recent])
+    rows = TaskAttempt.objects.filter(pk__in=[*taken, *recent])
     seen: dict[str, Worker] = {}
     for key, name, at in rows.values_list("pk", "worker", "heartbeat_at"):
         known = seen.get(name, Worker(name, 0, at))
