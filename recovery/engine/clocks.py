@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from recovery import clock, flow
 from recovery.engine import inbox, signals
+from recovery.engine.due import settle
 from recovery.engine.leaves import Leaf, close_wait, conclude, lock_leaves
 from recovery.engine.rounds import QUOTA_RETRY, distrust, expire_query, expire_wait, is_due, is_proven, open_round
 from recovery.instance_lock import Locked, lock_instance
@@ -25,8 +25,6 @@ from recovery.states import (
 )
 from recovery.writes import change
 
-logger = logging.getLogger(__name__)
-
 
 def fire_due(limit: int = 100) -> int:
     """Fires the clocks that are due, the earliest first; answers how many fired.
@@ -34,15 +32,7 @@ def fire_due(limit: int = 100) -> int:
     Each fired clock raises its instance's revision by one (G9). A clock that cannot fire keeps no other one waiting.
     """
     due = StepClock.objects.filter(status=ClockStatus.ARMED, due_at__lte=clock.now()).order_by("due_at", "pk")
-    fired = 0
-    for clock_id, instance_id in list(due.values_list("pk", "instance_id")[:limit]):
-        try:
-            fired += fire(clock_id, instance_id)
-        except Exception:
-            logger.exception(
-                "The clock %s of instance %s could not fire; the next sweep tries again.", clock_id, instance_id
-            )
-    return fired
+    return settle("clock", due.values_list("pk", "instance_id"), lambda row: fire(*row), limit)
 
 
 def fire(clock_id: str, instance_id: str) -> bool:

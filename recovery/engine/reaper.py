@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from recovery import clock, stream
+from recovery.engine.due import settle
 from recovery.engine.report import lose
 from recovery.locks import Locks, transact
 from recovery.models import Task, TaskAttempt
 from recovery.states import AttemptStatus, ResultOutcome, ResultSource, TaskStatus
 from recovery.stream import Settled
 from recovery.writes import change
-
-logger = logging.getLogger(__name__)
 
 LEASE_LOST = "LEASE_LOST"
 DEADLINE = "DEADLINE"
@@ -29,23 +25,12 @@ def reap(limit: int = 100) -> int:
     """
     now = clock.now()
     lost = TaskAttempt.objects.filter(status=AttemptStatus.RUNNING, lease_expires_at__lte=now)
-    attempts = lost.order_by("lease_expires_at").values_list("pk", "task_id")[:limit]
-    settled = _each(attempts, _lose_lease)
+    attempts = lost.order_by("lease_expires_at").values_list("pk", "task_id")
+    settled = settle("attempt", attempts, lambda row: transact(partial(_lose_lease, row)), limit)
     for due in ("deadline_at", "latest_start_at"):
         waiting = Task.objects.filter(status=TaskStatus.QUEUED, **{f"{due}__lte": now}).order_by(due)
-        tasks = waiting.values_list("pk", flat=True)[:limit]
-        settled += _each(tasks, _give_up)
-    return settled
-
-
-def _each(items: Iterable[Any], settle: Callable[[Any, Locks], bool]) -> int:
-    """How many items were settled. One that cannot be must not keep the others waiting."""
-    settled = 0
-    for item in items:
-        try:
-            settled += transact(partial(settle, item))
-        except Exception:
-            logger.exception("The reaper could not settle %s.", item)
+        tasks = waiting.values_list("pk", flat=True)
+        settled += settle("task", tasks, lambda key: transact(partial(_give_up, key)), limit)
     return settled
 
 

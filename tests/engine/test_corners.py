@@ -2,8 +2,10 @@
 
 import pytest
 
+from recovery.engine import clocks
+from recovery.models import InstanceGate
 from tests.support.recovering import refused
-from tests.support.trees import parallel, poll, receipt, sequence, signal, task
+from tests.support.trees import parallel, poll, receipt, sequence, signal, task, timer
 from tests.support.world import World
 
 
@@ -63,3 +65,13 @@ def test_a_text_is_measured_as_it_travels_whatever_its_alphabet(world: World) ->
     flow = world.start(sequence(task("pay")))
     world.succeed(world.claim(), {"text": "核" * 300_000})
     assert flow.status == "SUCCEEDED"
+
+
+@pytest.mark.rule("B7")
+def test_many_clocks_that_cannot_fire_keep_no_other_one_waiting(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    *broken, sound = (world.start(timer("rest")) for _number in range(4))
+    InstanceGate.objects.filter(instance_id__in=[flow.id for flow in broken]).delete()
+    world.travel(minutes=10, run=False)
+    assert clocks.fire_due(limit=1) == 1
+    assert sound.step("rest").status == "SUCCEEDED"
+    caplog.clear()  # the faults were asked for
