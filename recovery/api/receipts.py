@@ -30,7 +30,7 @@ def read(actor: Actor, operation_key: str) -> Receipt:
     instance_id = operation.instance_id or _started(operation)
     instance = permissions.find_instance(actor, instance_id) if instance_id else None
     if operation.action in _RECOVERY:
-        found = operations.receipt(actor.user_id, operation_key, actor.namespace_id)
+        found = operations.receipt(actor, operation_key)
         return replace(found, replayed=False)
     if operation.action in _CONTROL:
         permissions.require(actor, _CONTROL[operation.action])

@@ -134,10 +134,10 @@ def _option(operation: Operation, question: Question, target: dict[str, str], ri
 
 
 def _right(rights: Rights, actor: Actor, instance: WorkflowInstance, definition: Any) -> Finding:
-    """G2 as a finding: the page shows an act that is missing a right as refused, not as absent."""
+    """G1 and G2 as a finding: the page shows an act that is missing a right as refused, not as absent."""
     try:
-        permissions.check(rights, permissions.RECOVER, queue_ids=definition.queue_ids)
         permissions.require_active(instance.namespace, instance.application)
+        permissions.check(rights, permissions.RECOVER, queue_ids=definition.queue_ids)
     except PermissionDenied as denied:
-        return fails("G2", PermissionDenied, denied.sentence, "")
+        return fails(denied.rule, PermissionDenied, denied.sentence, "")
     return holds("G2", _("You may recover this instance and use its queues."))

@@ -103,21 +103,20 @@ def preview(actor: Actor, slug: str, instance_id: str, payload: Mapping[str, Any
     return transact(act)
 
 
-def receipt(actor_user_id: int, operation_key: str, namespace_id: str) -> Receipt:
+def receipt(actor: Actor, operation_key: str) -> Receipt:
     """The frozen receipt of a key. G1 and G2 are checked as for the act. Raises NotFound, PermissionDenied."""
     row = (
         OperationReceipt.objects.filter(
-            operation__namespace_id=namespace_id,
+            operation__namespace_id=actor.namespace_id,
             operation__operation_key=operation_key,
             operation__action__in=[operation.action for operation in REGISTRY.values()],
         )
-        .select_related("operation", "operation__instance__namespace", "operation__instance__application")
+        .select_related("operation")
         .first()
     )
-    if row is None or row.operation.instance is None:
+    if row is None or row.operation.instance_id is None:
         raise NotFound(_("There is no receipt for this key."))
-    actor = Actor(user_id=actor_user_id, username="", namespace_id=namespace_id)
-    _require(actor, row.operation.instance)
+    _require(actor, permissions.find_instance(actor, row.operation.instance_id))
     return Receipt(row.response, replayed=True)
 
 
@@ -135,9 +134,11 @@ def _admit(
 
 
 def _require(actor: Actor, instance: WorkflowInstance) -> None:
-    definition = definitions.load(instance.definition_version_id)
-    permissions.require(actor, permissions.RECOVER, queue_ids=definition.queue_ids)
+    """Who may not even look finds nothing; then G1, then G2 (G15)."""
+    rights = permissions.require_reading(actor)
     permissions.require_active(instance.namespace, instance.application)
+    definition = definitions.load(instance.definition_version_id)
+    permissions.check(rights, permissions.RECOVER, queue_ids=definition.queue_ids)
 
 
 def _load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.contrib.auth.models import Group
 
 from recovery import clock, operations, permissions
 from recovery.engine import report
-from recovery.errors import DomainError
+from recovery.errors import DomainError, NotFound, PermissionDenied
 from recovery.ids import new_id
 from recovery.models import Application
 from recovery.permissions import Actor
@@ -118,6 +119,28 @@ def test_a_credential_of_one_application_does_not_reach_another(world: World) ->
     insert(other)
     actor = world.actor(permissions.READ, permissions.RECOVER, queues=("bank", "mail"), application=other)
     assert answer(failed_task(world), actor) == "NOT_FOUND"
+
+
+@pytest.mark.rule("G1", "G4")
+def test_a_credential_of_one_application_does_not_read_the_receipts_of_another(world: World) -> None:
+    flow = failed_task(world)
+    made = send(flow, "resolve-step", command(flow, "resolve-step", "it"), key="k")
+    assert operations.receipt(replace(world.operator, application_id=flow.instance.application_id), "k") == replace(
+        made, replayed=True
+    )
+    with pytest.raises(NotFound):
+        operations.receipt(replace(world.operator, application_id=new_id()), "k")
+
+
+@pytest.mark.rule("G1", "G15")
+def test_that_a_namespace_is_suspended_is_said_before_which_right_is_missing(world: World) -> None:
+    """Also in the explanation; and those who may not look are told nothing of it."""
+    flow, reader = failed_task(world), world.actor(permissions.READ)
+    change(world.namespace, status="SUSPENDED")
+    with pytest.raises(PermissionDenied, match="suspended"):
+        send(flow, "resolve-step", command(flow, "resolve-step", "it"), actor=reader)
+    assert operations.explain(reader, flow.id).options[0].findings[0].rule == "G1"
+    assert answer(flow, world.actor()) == "NOT_FOUND"
 
 
 @pytest.mark.rule("G15")

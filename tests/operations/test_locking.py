@@ -156,7 +156,11 @@ def test_an_output_is_judged_once_and_before_the_first_lock(
     happened: list[str] = []
 
     def noted(word: str, function: Any) -> Any:
-        return lambda *arguments: (happened.append(word), function(*arguments))[1]
+        def call(*arguments: Any) -> Any:
+            happened.append(word)
+            return function(*arguments)
+
+        return call
 
     monkeypatch.setattr(contracts, "violation", noted("judged", contracts.violation))
     monkeypatch.setattr(Locks, "rows", noted("locked", Locks.rows))

@@ -132,7 +132,7 @@ def test_the_first_receipt_is_answered_also_when_the_instance_has_moved_on(world
     world.succeed(world.claim("mail"))
     assert flow.status == "SUCCEEDED"
     assert send(flow, "continue", payload, key="k").body == first.body
-    assert operations.receipt(world.operator.user_id, "k", world.namespace.pk).body == first.body
+    assert operations.receipt(world.operator, "k").body == first.body
 
 
 @pytest.mark.rule("G2")
@@ -144,7 +144,7 @@ def test_a_right_that_was_revoked_between_two_sends_is_missed_by_the_second(worl
     grants.filter(permission__codename=permissions.RECOVER).delete()
     for ask in (
         lambda: send(flow, "continue", payload, key="k"),
-        lambda: operations.receipt(world.operator.user_id, "k", world.namespace.pk),
+        lambda: operations.receipt(world.operator, "k"),
     ):
         with pytest.raises(DomainError) as caught:
             ask()

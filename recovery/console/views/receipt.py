@@ -23,10 +23,11 @@ def receipt(request: Request, operation_key: str) -> HttpResponse:
     if not found:
         raise NotFound(_("There is no receipt for this key: nothing was committed with it where you may read."))
     operation = found[0]
-    frozen = operations.receipt(request.reader.user.pk, operation_key, operation.namespace_id)
+    actor = request.reader.actor(operation.namespace_id)
+    frozen = operations.receipt(actor, operation_key)
     if request.GET.get("format") == "json":
         return HttpResponse(frozen.body, content_type="application/json")
-    shown = receipt_page(request.reader.actor(operation.namespace_id), frozen, operation)
+    shown = receipt_page(actor, frozen, operation)
     context: dict[str, Any] = {"section": "instances", "namespace": operation.namespace, "page": shown}
     return page(request, "console/receipt.html", context | {"now": clock.now(), "instance": shown.instance})
 
