@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from recovery.models import EvidenceBundle
 from tests.console.support import act_url
@@ -57,7 +57,12 @@ def test_nothing_that_was_uploaded_runs_and_every_page_is_accessible(
 ) -> None:
     flow = failed_task(world)
     ran: list[str] = []
-    signed_in.on("dialog", lambda dialog: (ran.append(dialog.message), dialog.dismiss()))
+
+    def note(dialog: Dialog) -> None:
+        ran.append(dialog.message)
+        dialog.dismiss()
+
+    signed_in.on("dialog", note)
     ref = attach(world, HTML, SVG, PNG + HTML, instance_id=flow.id)
     place = f"{live_server.url}/evidence/{ref.partition(':')[2]}/"
     for url in (f"{live_server.url}/evidence/", f"{live_server.url}/evidence/new/", f"{place}withdraw/", place):
