@@ -11,7 +11,7 @@ from ninja.errors import AuthenticationError, ValidationError
 
 from recovery.api import problems
 from recovery.api.auth import bearer
-from recovery.api.routers import control, definitions, instances, recovery, work
+from recovery.api.routers import control, definitions, evidence, instances, recovery, work
 from recovery.errors import DomainError, Unauthenticated
 
 api = NinjaAPI(
@@ -26,7 +26,7 @@ api = NinjaAPI(
     auth=bearer,
     urls_namespace="api",
 )
-for _module in (definitions, instances, recovery, control, work):
+for _module in (definitions, instances, recovery, evidence, control, work):
     api.add_router("", _module.router)
 
 

@@ -48,11 +48,13 @@ def _describe(operation: dict[str, Any], described: Described) -> None:
     recorded = examples(operation["operationId"])
     codes = (*ALWAYS, *(("UNSUPPORTED_MEDIA_TYPE",) if described.body else ()), *described.codes)
     responses = problem_schemas.by_status(codes)
-    if not described.body:
+    takes_json = described.body is not None and described.media_type == MEDIA_TYPE
+    if not takes_json:
         responses.pop(413)
+    answered = MEDIA_TYPE if described.body else described.media_type
     for status, schema in described.answers.items():
         content: dict[str, Any] = {"schema": schema}
-        responses[status] = {"description": _SUCCESS[status], "content": {MEDIA_TYPE: content}}
+        responses[status] = {"description": _SUCCESS[status], "content": {answered: content}}
         if described.key:
             responses[status]["headers"] = _REPLAY
     for example in recorded:
@@ -65,7 +67,7 @@ def _describe(operation: dict[str, Any], described: Described) -> None:
         content = {"schema": ref(described.body)}
         if recorded:
             content["examples"] = {example.name: {"value": example.body} for example in recorded}
-        operation["requestBody"] = {"required": True, "content": {MEDIA_TYPE: content}}
+        operation["requestBody"] = {"required": True, "content": {described.media_type: content}}
     for parameter in operation["parameters"]:
         name = parameter["name"]
         parameter["schema"] = _plain(parameter["schema"])

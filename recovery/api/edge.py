@@ -6,19 +6,23 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.views.decorators.csrf import csrf_exempt
 
 from recovery.api import answers, problems
 from recovery.errors import DomainError
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 API_VERSION = "1"
 
 
-def at_the_edge(view: View, *, accepts: tuple[str, ...] = (answers.MEDIA_TYPE, problems.MEDIA_TYPE)) -> View:
+JSON = (answers.MEDIA_TYPE, problems.MEDIA_TYPE)
+
+
+def at_the_edge(view: View, *, accepts: tuple[str, ...] = JSON) -> View:
     """Wraps a view. `accepts`: the media types of which the caller must accept one.
 
     Programs read sentences too, and search logs for them: they are English, whatever the caller's language is.
@@ -27,7 +31,7 @@ def at_the_edge(view: View, *, accepts: tuple[str, ...] = (answers.MEDIA_TYPE, p
     # No cookie authenticates here, so no other site can act in a browser's name.
     @csrf_exempt
     @wraps(view)
-    def edge(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def edge(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         with translation.override("en"):
             try:
                 if not any(request.accepts(media_type) for media_type in accepts):

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Router
 
 from recovery.api import params
+from recovery.api.answers import MEDIA_TYPE as JSON
 from recovery.api.schemas.words import Schema, ref
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 READING = ("NOT_FOUND",)
 ACTING = ("PERMISSION_DENIED", "NOT_FOUND")
@@ -24,12 +26,14 @@ ACTING = ("PERMISSION_DENIED", "NOT_FOUND")
 class Described:
     """`answers`: status -> schema. `body`: component. `key`: whether the operation takes an Idempotency-Key.
 
-    `codes`: of refusals, beside those that every operation can have.
+    `media_type`: of the body, or of the answer where there is no body; JSON where nothing is said. `codes`: of
+    refusals, beside those that every operation can have.
     """
 
     answers: Mapping[int, Schema]
     body: str | None
     key: Literal["required", "optional"] | None
+    media_type: str
     codes: tuple[str, ...]
 
 
@@ -45,6 +49,7 @@ def endpoint(
     *,
     body: str | None = None,
     key: Literal["required", "optional"] | None = None,
+    media_type: str = JSON,
     codes: tuple[str, ...] = (),
 ) -> Callable[[View], View]:
     """Registers a view. `answers`: a component for 200, or a schema for each status.
@@ -57,7 +62,7 @@ def endpoint(
         queries = [name for name in list(signature.parameters)[1:] if f"{name}}}" not in path]
 
         @wraps(view)
-        def strict(request: HttpRequest, **values: Any) -> HttpResponse:
+        def strict(request: HttpRequest, **values: Any) -> HttpResponseBase:
             params.refuse_unknown(request, queries)
             return view(request, **values)
 
@@ -71,7 +76,7 @@ def endpoint(
             description="\n\n".join(" ".join(text.split()) for text in description.split("\n\n")) or None,
         )(strict)
         by_status = {200: ref(answers)} if isinstance(answers, str) else answers
-        DESCRIBED[view.__name__] = Described(answers=by_status, body=body, key=key, codes=codes)
+        DESCRIBED[view.__name__] = Described(answers=by_status, body=body, key=key, media_type=media_type, codes=codes)
         return view
 
     return register

@@ -72,8 +72,8 @@ class Operation:
 
     @property
     def body(self) -> SafeString:
-        content = self.content.get("requestBody", {}).get("content", {}).get("application/json")
-        return kind(content["schema"]) if content else _EMPTY
+        content = self.content.get("requestBody")
+        return kind(_content(content)["schema"]) if content else _EMPTY
 
     @property
     def responses(self) -> Iterator[Response]:
@@ -85,7 +85,7 @@ class Operation:
 
     @property
     def examples(self) -> Iterator[Exchange]:
-        bodies = self.content.get("requestBody", {}).get("content", {}).get("application/json", {}).get("examples", {})
+        bodies = _content(self.content["requestBody"]).get("examples", {}) if "requestBody" in self.content else {}
         for status, each in self.content["responses"].items():
             for name, answer in _content(each).get("examples", {}).items():
                 yield Exchange(name, self._request(name, bodies), status, _pretty(answer["value"]))

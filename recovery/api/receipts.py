@@ -8,13 +8,14 @@ from django.utils.translation import gettext as _
 
 from recovery import operations, permissions
 from recovery.errors import NotFound
+from recovery.evidence.references import SCHEME, visible
 from recovery.models import ManagementOperation, Namespace, OperationReceipt, WorkflowAudit
 from recovery.operations import REGISTRY, Receipt
 from recovery.permissions import Actor
 
 _RECOVERY = {operation.action for operation in REGISTRY.values()}
 _CONTROL = {"pause": permissions.PAUSE, "resume": permissions.PAUSE, "cancel": permissions.CANCEL}
-_OTHER = {"publish": permissions.PUBLISH, "start": permissions.START}
+_OTHER = {"publish": permissions.PUBLISH, "start": permissions.START, "attach_evidence": permissions.ATTACH_EVIDENCE}
 
 
 def read(actor: Actor, operation_key: str) -> Receipt:
@@ -40,7 +41,14 @@ def read(actor: Actor, operation_key: str) -> Receipt:
         permissions.require_active(instance.namespace, instance.application)
     else:
         permissions.require_active(Namespace.objects.get(pk=actor.namespace_id))
-    return Receipt(OperationReceipt.objects.get(operation=operation).response, replayed=False)
+    response = OperationReceipt.objects.get(operation=operation).response
+    if operation.action == "attach_evidence" and not _is_visible(actor, response["ref"]):
+        raise NotFound(_("There is no receipt for this key."))
+    return Receipt(response, replayed=False)
+
+
+def _is_visible(actor: Actor, evidence_ref: str) -> bool:
+    return visible(actor).filter(pk=evidence_ref.removeprefix(SCHEME)).exists()
 
 
 def _started(operation: ManagementOperation) -> str | None:

@@ -6,7 +6,8 @@ from django.urls import URLPattern, path, re_path
 
 from recovery.api import pages, problems
 from recovery.api.app import api
-from recovery.api.edge import at_the_edge
+from recovery.api.edge import JSON, at_the_edge
+from recovery.api.endpoint import DESCRIBED
 
 app_name = "api"
 
@@ -14,7 +15,9 @@ app_name = "api"
 def _operations() -> list[URLPattern]:
     patterns = [each for each in api.urls[0] if isinstance(each, URLPattern) and each.name != "api-root"]
     for pattern in patterns:
-        pattern.callback = at_the_edge(pattern.callback)
+        described = DESCRIBED[str(pattern.name)]
+        accepts = JSON if described.body else (*JSON, described.media_type)
+        pattern.callback = at_the_edge(pattern.callback, accepts=accepts)
     return patterns
 
 

@@ -78,7 +78,8 @@ class Caller:
     def send(self, method: str, url: str, content: bytes, headers: dict[str, str]) -> Answer:
         """Here through Django's handler, without a network."""
         response = self.client.generic(method, url, content, content_type=headers.pop("Content-Type"), headers=headers)
-        return Answer(response.status_code, response.headers, response.content)
+        body = b"".join(response.streaming_content) if response.streaming else response.content
+        return Answer(response.status_code, response.headers, body)
 
     def get(self, path: str, **query: Any) -> Answer:
         return self.call("GET", path, query=query)
@@ -119,7 +120,7 @@ def check(method: str, path: str, answer: Answer) -> None:
     if method == "HEAD":  # an answer to it has no body
         return
     media_type = answer.headers.get("Content-Type", "")
-    assert media_type == ("application/json" if answer.status < 400 else "application/problem+json"), media_type
+    assert answer.status < 400 or media_type == "application/problem+json", media_type
     assert answer.headers["Content-Language"] == "en"
     assert answer.headers["Weave-Api-Version"] == "1"
     if answer.status >= 400:
@@ -131,7 +132,9 @@ def check(method: str, path: str, answer: Answer) -> None:
         return
     described = operation["responses"].get(str(answer.status))
     assert described is not None, f"{operation['operationId']} does not document {answer.status}: {answer.body!r}"
-    _validate(described["content"][media_type]["schema"], answer.data)
+    schema = described["content"][media_type]["schema"]
+    if "contentMediaType" not in schema:
+        _validate(schema, answer.data)
 
 
 def _operation(method: str, path: str) -> Any:

@@ -39,6 +39,9 @@ CONTRACT = {
     "/instances/{instance_id}/recovery": "GET",
     **{f"/instances/{{instance_id}}/recovery/{slug}": "POST" for slug in REGISTRY},
     "/operations/{operation_key}": "GET",
+    "/evidence": "POST",
+    "/evidence/{evidence_ref}": "GET",
+    "/evidence/{evidence_ref}/files/{number}": "GET",
     "/queues/{name}/claim": "POST",
     **{f"/attempts/{{attempt_id}}/{verb}": "POST" for verb in ("heartbeat", "succeed", "fail", "unknown")},
     "/tasks/{task_id}/cancel": "POST",
@@ -119,7 +122,8 @@ def test_every_operation_says_what_it_answers_and_how_it_refuses() -> None:
             if int(status) >= 400:
                 codes |= set(content["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"]["enum"])
             else:
-                assert "application/json" in content
+                is_file = operation["operationId"] == "read_evidence_file"
+                assert list(content) == ["application/octet-stream" if is_file else "application/json"]
         assert set(ALWAYS) <= codes
         assert ("UNSUPPORTED_MEDIA_TYPE" in codes) == ("requestBody" in operation) == (method == "POST"), path
 

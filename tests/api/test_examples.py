@@ -22,6 +22,7 @@ from recovery.api.examples import FILE, Example
 from recovery.api.schemas.problems import CODES
 from tests.api.callers import Answer, Caller
 from tests.api.desk import PENDING, Run, desk_of
+from tests.api.test_evidence import Parts, attach
 from tests.support.trees import HOUR, MINUTE, parallel, poll, receipt, sequence, signal, task
 from tests.support.world import MORNING, World, make_world
 
@@ -72,10 +73,30 @@ class Story:
         self.world.run()
         return answer
 
+    def tell_file(self, who: str, operation_id: str, name: str, **ids: str) -> None:
+        """An exchange whose answer is the bytes of a text."""
+        path = next(path for path, methods in document()["paths"].items() if _is(methods, operation_id))
+        answer = self.people[who].call("GET", path.format(**ids))
+        self.examples.append(Example(operation_id, name, ids, None, answer.status, answer.body.decode()))
+
+    def tell_parts(self, who: str, operation_id: str, name: str, parts: Parts, *, key: str) -> Answer:
+        """An exchange whose body is no JSON: its parts are shown instead."""
+        answer = attach(self.people[who], parts, key=key)
+        shown: dict[str, Any] = {}
+        for part, content in parts:
+            text = content if isinstance(content, str) else content[1].decode()
+            shown[part] = text if part == "instance_id" else [*shown.get(part, []), text]
+        self.examples.append(Example(operation_id, name, {"Idempotency-Key": key}, shown, answer.status, answer.data))
+        return answer
+
     def _plain(self, data: Any) -> Any:
         if isinstance(data, dict):
             return {name: TOKEN if name == "lease_token" else self._plain(member) for name, member in data.items()}
         return [self._plain(each) for each in data] if isinstance(data, list) else data
+
+
+def _is(methods: Any, operation_id: str) -> bool:
+    return any(operation["operationId"] == operation_id for operation in methods.values())
 
 
 DEFINITION = {
@@ -111,6 +132,7 @@ def test_every_example_of_the_document_is_what_the_api_answers(story: Story) -> 
     _a_task_of_unknown_effect(story, run)
     _a_query_that_goes_on(story, run)
     _reading(story, run)
+    _evidence(story, run)
     _control(story)
     told = exact_json.loads(exact_json.dumps([asdict(example) for example in story.examples]))
     if os.environ.get("RECORD_EXAMPLES"):
@@ -222,6 +244,19 @@ def _history_lists() -> set[str]:
     return {methods["get"]["operationId"] for path, methods in document()["paths"].items() if "/history/" in path}
 
 
+def _evidence(story: Story, run: Run) -> None:
+    parts: Parts = [
+        ("file", ("portal.txt", b"FT26333 booked 09:04 UTC\n")),
+        ("note", "Copied from the bank's portal."),
+        ("reference", "bank-portal:FT26333"),
+        ("instance_id", run.id),
+    ]
+    made = story.tell_parts("olivia", "attach_evidence", "a file and a note", parts, key="evidence-1")
+    bundle = {"evidence_ref": made["ref"]}
+    story.tell("olivia", "read_evidence", "what is in the bundle", **bundle)
+    story.tell_file("olivia", "read_evidence_file", "the first file", number="1", **bundle)
+
+
 def _control(story: Story) -> None:
     started = story.people["olivia"].post("/instances", START | {"business_key": "order-4712"}, key="order-4712")
     story.world.run()
@@ -262,7 +297,7 @@ def test_the_document_shows_every_recorded_example_where_it_belongs() -> None:
         content = next(iter(operation["responses"][str(each["status"])]["content"].values()))
         assert content["examples"][each["name"]] == {"value": each["answer"]}
         if each["body"] is not None:
-            body = operation["requestBody"]["content"]["application/json"]
+            body = next(iter(operation["requestBody"]["content"].values()))
             assert body["examples"][each["name"]] == {"value": each["body"]}
         given = {
             parameter["name"]: parameter["examples"][each["name"]]["value"]

@@ -17,6 +17,7 @@ from recovery.models import Application, ApplicationQuota, NamespaceUserGrant, Q
 from recovery.writes import insert
 from tests.api.callers import Answer, Caller, caller
 from tests.api.desk import STATEMENTS, desk_of
+from tests.support.evidence import TEXT, attach
 from tests.support.trees import parallel, sequence, signal, task
 from tests.support.world import OPERATOR, World, make_world
 
@@ -39,6 +40,7 @@ def _endpoints() -> dict[str, Endpoint]:
     """By operation id, for every operation of the document."""
     bodies = {
         "publish_definition": (422, {}),
+        "attach_evidence": (415, {}),
         "start_instance": (422, {}),
         "send_signal": (409, {"step_key": "x", "generation": 1, "name": "n", "correlation_key": "c"} | _SOURCE),
         "pause": (409, CONTROL),
@@ -75,6 +77,7 @@ _OUTCOME = {"outcome": "SUCCEEDED"}
 READERS = {"read_instance", "read_history", "explain_recovery", "list_instances", "list_definitions"} | {
     "read_definition_version"
 }
+EVIDENCE = {"read_evidence", "read_evidence_file"}
 RECOVERY = {slug.replace("-", "_") for slug in STATEMENTS} | {"read_receipt"}
 WORKERS = {"claim_tasks", "heartbeat", "succeed", "fail", "unknown"}
 SENDERS = {"send_signal", "publish_definition", "start_instance"}
@@ -117,6 +120,8 @@ def furnish(world: World) -> Place:
             "attempt_id": lease["attempt"]["id"],
             "operation_key": receipt["operation_key"],
             "version": "1",
+            "evidence_ref": attach(world, TEXT),
+            "number": "1",
             "name": run.state["definition"]["name"],
         },
     )
@@ -133,7 +138,7 @@ def expected(*, reads: int, lists: int, **groups: int) -> dict[str, int]:
     for name, endpoint in _endpoints().items():
         if name in ("list_instances", "list_definitions"):
             column[name] = lists
-        elif name == "list_audit":
+        elif name == "list_audit" or name in EVIDENCE:
             column[name] = groups["audit"]
         elif name in READERS or name.startswith("list_"):
             column[name] = reads

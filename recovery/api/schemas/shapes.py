@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+
 from recovery.api.history import LISTS
 from recovery.api.schemas.rows import row
 from recovery.api.schemas.words import (
     ANY,
     BOOL,
+    BYTES,
+    EVIDENCE_REF,
     ID,
     KEY,
     REVISION,
@@ -20,6 +24,8 @@ from recovery.api.schemas.words import (
     text,
     whole,
 )
+from recovery.evidence import bundles
+from recovery.evidence.references import SCHEME
 from recovery.models import Signal, Task, WorkflowAudit, WorkflowInstance, WorkflowStep
 from recovery.operations import REGISTRY
 from recovery.rows import BULKY
@@ -64,6 +70,10 @@ _CURRENT = shape(
     {"id": ID, "sequence": _NUMBER, "status": {"type": "string", "enum": list(ActivationStatus.values)}},
 )
 _DEFINITION_NAME = text(128, 1)
+_EVIDENCE_REF: Schema = text(512, pattern=f"^{SCHEME}[0-9a-f]{{32}}$")
+_FILES = listed(
+    shape({"name": text(255, 1), "size": whole(1, 2**63 - 1), "sha256": text(64, 64), "media_type": text(127)})
+)
 
 
 def components() -> dict[str, Schema]:
@@ -166,9 +176,35 @@ _OWN: dict[str, Schema] = {
         },
         "The frozen answer of a recovery operation. What it set going shows in the instance, not here.",
     ),
-    "Receipt": {
-        "oneOf": [ref(name) for name in ("RecoveryReceipt", "ControlReceipt", "StartReceipt", "PublishReceipt")]
-    },
+    "Receipt": {"oneOf": [ref(f"{act}Receipt") for act in ("Recovery", "Control", "Start", "Publish", "Evidence")]},
+    "EvidenceReceipt": shape(
+        {"ref": _EVIDENCE_REF, "files": _FILES}, description="The frozen answer of attaching evidence."
+    ),
+    "Evidence": shape(
+        {
+            "ref": _EVIDENCE_REF,
+            "instance_id": nullable(ID),
+            "attached_by": _ACTOR,
+            "created_at": TIME,
+            "files": _FILES,
+            "notes": listed(text(bundles.MAX_NOTE, 1)),
+            "references": listed(text(512, 1)),
+            "withdrawn": nullable(
+                shape({"reason": text(1024), "created_at": TIME}, description="Not to be relied on any more.")
+            ),
+        }
+    ),
+    "EvidenceParts": shape(
+        {
+            "file": listed(BYTES, maxItems=settings.EVIDENCE_MAX_FILES),
+            "note": listed(text(bundles.MAX_NOTE, 1), maxItems=bundles.MAX_REFERENCES),
+            "reference": listed(EVIDENCE_REF, maxItems=bundles.MAX_REFERENCES),
+            "instance_id": ID,
+        },
+        optional=("file", "note", "reference", "instance_id"),
+        closed=True,
+        description=f"At least one part; a file has at most {settings.EVIDENCE_MAX_FILE_BYTES} bytes.",
+    ),
     "Explanation": shape(
         {
             "revision": ref("Revision"),

@@ -69,6 +69,7 @@ _SPACE = r"\s\u001c-\u001f\u0085"
 _CONTROL = r"\u0000-\u001f\u007f-\u009f"
 
 ANY: Schema = {"description": "Any JSON; numbers keep their exact value."}
+BYTES: Schema = {"type": "string", "contentMediaType": "application/octet-stream"}
 BOOL: Schema = {"type": "boolean"}
 TIME: Schema = {
     "type": "string",
