@@ -97,17 +97,17 @@ def intend_stop(instance: WorkflowInstance, gate: InstanceGate, kind: StopKind) 
 
 def set_rounds_aside(instance_id: str) -> None:
     """B5: a closed gate sets the clocks for next rounds aside; they are armed again from `next_poll_at`."""
-    rows = StepClock.objects.filter(instance_id=instance_id, kind=ClockKind.NEXT_ROUND, status=ClockStatus.ARMED)
-    change_where(rows, status=ClockStatus.CANCELLED)
+    rows = StepClock.objects.filter(instance_id=instance_id, kind=ClockKind.NEXT_ROUND)
+    change_where(rows, from_=[ClockStatus.ARMED], status=ClockStatus.CANCELLED)
 
 
 def close_activation(activation_ids: Iterable[str], now: datetime) -> None:
     """An activation owes nothing any more: its armed clocks are set aside, its open checkpoints closed."""
     keys = sorted(activation_ids)
-    clocks = StepClock.objects.filter(activation_id__in=keys, status=ClockStatus.ARMED)
-    change_where(clocks, status=ClockStatus.CANCELLED)
-    checkpoints = StepCheckpoint.objects.filter(activation_id__in=keys, status=CheckpointStatus.OPEN)
-    change_where(checkpoints, status=CheckpointStatus.CLOSED, closed_at=now)
+    clocks = StepClock.objects.filter(activation_id__in=keys)
+    change_where(clocks, from_=[ClockStatus.ARMED], status=ClockStatus.CANCELLED)
+    checkpoints = StepCheckpoint.objects.filter(activation_id__in=keys)
+    change_where(checkpoints, from_=[CheckpointStatus.OPEN], status=CheckpointStatus.CLOSED, closed_at=now)
 
 
 def has_room(application: ApplicationQuota, queue: QueueQuota) -> bool:

@@ -5,7 +5,7 @@ A preview runs the very transaction of the commit, watches it and rolls it back;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -80,24 +80,33 @@ def change_all(rows: list[Any], **fields: Any) -> None:
             setattr(row, name, value)
 
 
-def change_where(rows: models.QuerySet[Any], **fields: Any) -> int:
-    """Writes the fields to all rows of a query that nobody else may change now; answers how many.
+def change_where(rows: models.QuerySet[Any], *, from_: Iterable[str], status: str, **fields: Any) -> int:
+    """Moves those rows of a query that are in one of the statuses `from_`, and writes the fields; answers how many.
 
-    One statement, and a read before it only when somebody watches. The query's filter must pin the status it
-    starts from, if a status is written. For rows that the instance lock guards.
+    One statement, and a read before it only when somebody watches. For rows that the instance lock guards: nobody else
+    may change them now. Raises IllegalMove for a move that is not listed, whether or not there is a row to make it.
     """
+    begun = sorted(from_)
+    for before in begun:
+        _check_move(rows.model, "status", before, status, "change_where")
+    rows = rows.filter(status__in=begun)
     if _watched.get() is not None:
         for row in list(rows):
-            _note(row, fields)
-    return rows.update(**fields)
+            _note(row, {"status": status, **fields})
+    return rows.update(status=status, **fields)
+
+
+def _check_move(model: type[models.Model], name: str, before: Any, after: Any, where: str) -> None:
+    states = getattr(model._meta.get_field(name), "choices_enum", None)
+    if states is not None and not states.is_legal(before, after):
+        raise IllegalMove(f"{model.__name__}.{name}: {before} -> {after} ({where})")
 
 
 def _note(row: models.Model, fields: dict[str, Any]) -> None:
     for name, after in fields.items():
         before = getattr(row, name)
-        states = getattr(row._meta.get_field(name), "choices_enum", None)
-        if states is not None and before is not None and not states.is_legal(before, after):
-            raise IllegalMove(f"{type(row).__name__}.{name}: {before} -> {after} ({row.pk})")
+        if before is not None:
+            _check_move(type(row), name, before, after, row.pk)
         changes = _watched.get()
         if changes is not None and before != after:
             changes.changed.append((row, name, before, after))

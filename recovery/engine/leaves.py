@@ -135,20 +135,20 @@ def conclude(leaf: Leaf, status: StepStatus, now: datetime, *, output: Any = Non
 
 
 def _close_all_but_the_wait(leaf: Leaf, now: datetime) -> None:
-    clocks = StepClock.objects.filter(activation_id=leaf.activation.pk, status=ClockStatus.ARMED)
-    change_where(clocks.exclude(kind=ClockKind.POLL_DEADLINE), status=ClockStatus.CANCELLED)
-    checkpoints = StepCheckpoint.objects.filter(activation_id=leaf.activation.pk, status=CheckpointStatus.OPEN)
-    change_where(checkpoints.exclude(kind="WAIT"), status=CheckpointStatus.CLOSED, closed_at=now)
+    clocks = StepClock.objects.filter(activation_id=leaf.activation.pk)
+    change_where(clocks.exclude(kind=ClockKind.POLL_DEADLINE), from_=[ClockStatus.ARMED], status=ClockStatus.CANCELLED)
+    checkpoints = StepCheckpoint.objects.filter(activation_id=leaf.activation.pk)
+    change_where(
+        checkpoints.exclude(kind="WAIT"), from_=[CheckpointStatus.OPEN], status=CheckpointStatus.CLOSED, closed_at=now
+    )
 
 
 def close_wait(leaf: Leaf, status: WaitStatus, now: datetime) -> None:
     """The wait ends as MATCHED or EXPIRED, whatever becomes of the step."""
     assert leaf.wait is not None
     change(leaf.wait, status=status, settled_at=now)
-    checkpoints = StepCheckpoint.objects.filter(
-        activation_id=leaf.activation.pk, kind="WAIT", status=CheckpointStatus.OPEN
-    )
-    change_where(checkpoints, status=CheckpointStatus.CLOSED, closed_at=now)
+    checkpoints = StepCheckpoint.objects.filter(activation_id=leaf.activation.pk, kind="WAIT")
+    change_where(checkpoints, from_=[CheckpointStatus.OPEN], status=CheckpointStatus.CLOSED, closed_at=now)
 
 
 def record_answer(leaf: Leaf, outcome: RoundOutcome, attempts: int, now: datetime) -> None:
@@ -167,10 +167,8 @@ def await_round(leaf: Leaf, next_poll_at: datetime, *, is_open: bool) -> None:
     change(leaf.activation, status=StepStatus.WAITING)
     change(leaf.poll, status=PollStatus.WAITING, next_poll_at=next_poll_at)
     change(leaf.budget, next_checkpoint_at=next_poll_at)
-    deadlines = StepClock.objects.filter(
-        activation_id=leaf.activation.pk, kind=ClockKind.TASK_DEADLINE, status=ClockStatus.ARMED
-    )
-    change_where(deadlines, status=ClockStatus.CANCELLED)
+    deadlines = StepClock.objects.filter(activation_id=leaf.activation.pk, kind=ClockKind.TASK_DEADLINE)
+    change_where(deadlines, from_=[ClockStatus.ARMED], status=ClockStatus.CANCELLED)
     if is_open:
         insert(
             StepClock(

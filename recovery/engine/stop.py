@@ -125,16 +125,16 @@ def _end(locks: Locks, locked: Locked) -> None:
 
 def _cancel_steps(locked: Locked) -> None:
     """What never came to a conclusion: steps that were not reached, and the containers around the rest."""
-    for status in (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING):
-        change_where(
-            WorkflowStep.objects.filter(instance=locked.instance, status=status),
-            status=StepStatus.CANCELLED,
-            revision=F("revision") + 1,
-            settled_at=locked.now,
-        )
-    for begun in (ActivationStatus.RUNNING, ActivationStatus.WAITING):
-        change_where(
-            StepActivation.objects.filter(instance=locked.instance, status=begun),
-            status=ActivationStatus.CANCELLED,
-            settled_at=locked.now,
-        )
+    change_where(
+        WorkflowStep.objects.filter(instance=locked.instance),
+        from_=[StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING],
+        status=StepStatus.CANCELLED,
+        revision=F("revision") + 1,
+        settled_at=locked.now,
+    )
+    change_where(
+        StepActivation.objects.filter(instance=locked.instance),
+        from_=[ActivationStatus.RUNNING, ActivationStatus.WAITING],
+        status=ActivationStatus.CANCELLED,
+        settled_at=locked.now,
+    )

@@ -27,6 +27,6 @@ def end(locked: Locked, status: InstanceStatus, **fields: Any) -> None:
     instance, application = locked.instance, locked.application
     change(instance, status=status, revision=instance.revision + 1, settled_at=locked.now, **fields)
     flow.set_gate(locked.gate, GateState.CLOSED)
-    clocks = StepClock.objects.filter(instance_id=instance.pk, status=ClockStatus.ARMED)
-    change_where(clocks, status=ClockStatus.CANCELLED)
+    clocks = StepClock.objects.filter(instance_id=instance.pk)
+    change_where(clocks, from_=[ClockStatus.ARMED], status=ClockStatus.CANCELLED)
     change(application, open_instances=application.open_instances - 1)

@@ -297,7 +297,7 @@ def test_setting_aside_locks_the_same_and_an_idle_claim_locks_nothing(world: Wor
 def test_a_gate_that_closes_meanwhile_grants_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = world.start(task("pay"))
     gates = InstanceGate.objects.filter(instance_id=flow.id)
-    just_before_locking(monkeypatch, InstanceGate, lambda: change_where(gates, state="CLOSED"))
+    just_before_locking(monkeypatch, InstanceGate, lambda: gates.update(state="CLOSED"))
     assert world.claim_all() == []
     assert flow.task("pay").status == "QUEUED"
 
@@ -307,7 +307,7 @@ def test_a_task_that_the_reaper_fails_meanwhile_is_not_granted(world: World, mon
     """The reaper locks the task alone, so the queue's lock does not keep it away."""
     flow = world.start(crowd(2))
     lost = Task.objects.filter(pk=flow.task("t00").pk)
-    just_before_locking(monkeypatch, Task, lambda: change_where(lost, status="FAILED"))
+    just_before_locking(monkeypatch, Task, lambda: change_where(lost, from_=["QUEUED"], status="FAILED"))
     assert steps(world.claim_all()) == ["t01"]
     assert_ledger_holds(world)
 

@@ -145,8 +145,8 @@ def test_a_lease_that_is_extended_or_a_report_that_comes_meanwhile_stands(
     reported = TaskAttempt.objects.filter(task=flow.task("b"))
 
     def meanwhile() -> None:
-        change_where(extended, lease_expires_at=clock.now() + timedelta(seconds=30))
-        change_where(reported, status="SUCCEEDED")
+        extended.update(lease_expires_at=clock.now() + timedelta(seconds=30))
+        change_where(reported, from_=["RUNNING"], status="SUCCEEDED")
 
     world.travel(seconds=30, run=False)
     just_before_locking(monkeypatch, TaskAttempt, meanwhile)
@@ -158,7 +158,7 @@ def test_a_queued_task_that_starts_meanwhile_goes_on(world: World, monkeypatch: 
     flow = world.start(task("pay", timeout_ms=MINUTE))
     world.travel(minutes=1, run=False)
     started = Task.objects.filter(pk=flow.task("pay").pk)
-    just_before_locking(monkeypatch, Task, lambda: change_where(started, status="RUNNING"))
+    just_before_locking(monkeypatch, Task, lambda: change_where(started, from_=["QUEUED"], status="RUNNING"))
     assert reaper.reap() == 0
     assert flow.results("pay") == []
 

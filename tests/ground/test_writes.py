@@ -8,7 +8,7 @@ import pytest
 
 from recovery.models import Task
 from recovery.states import MOVES, Status
-from recovery.writes import IllegalMove, LostRow, change, change_all, watch
+from recovery.writes import IllegalMove, LostRow, change, change_all, change_where, watch
 from tests.operations.stages import failed_task
 from tests.support.world import World
 
@@ -29,6 +29,22 @@ def test_a_row_that_is_gone_is_a_fault_and_not_a_success(world: World, write: An
     Task.objects.filter(pk=task.pk).delete()
     with pytest.raises(LostRow, match=task.pk):
         write(task, priority=3)
+
+
+@pytest.mark.rule("RT3", "RY7")
+@pytest.mark.parametrize("from_", ["FAILED", "QUEUED"])
+def test_rows_of_a_query_move_as_legally_as_one_row(world: World, from_: str) -> None:
+    """Nobody watches, and nobody has to be there: the move itself is refused."""
+    rows = Task.objects.filter(pk=failed_task(world).task("it").pk)
+    with pytest.raises(IllegalMove, match=f"{from_} -> SUCCEEDED"):
+        change_where(rows, from_=[from_], status="SUCCEEDED")
+
+
+def test_rows_of_a_query_stay_that_are_not_where_the_move_begins(world: World) -> None:
+    rows = Task.objects.filter(pk=failed_task(world).task("it").pk)
+    with watch() as changes:
+        assert change_where(rows, from_=["QUEUED", "RUNNING"], status="FAILED", priority=3) == 0
+    assert (rows.get().priority, changes.changed) == (0, [])
 
 
 def test_who_watches_sees_what_was_there_and_what_is(world: World) -> None:
