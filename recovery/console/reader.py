@@ -52,6 +52,11 @@ class Reader:
     def may_audit(self) -> bool:
         return bool(self.may(permissions.READ_AUDIT))
 
+    @property
+    def may_administer(self) -> bool:
+        """Whether the person administers access to any namespace, whether or not they may see its workflows."""
+        return any(rights.may(permissions.ADMINISTER) for rights in self._rights.values())
+
     def named(self, keys: list[str]) -> list[tuple[str, str]]:
         """(id, name) of these namespaces, by name."""
         return list(Namespace.objects.filter(pk__in=keys).order_by("name").values_list("pk", "name"))

@@ -35,6 +35,10 @@ EXAMPLES = {
     "operation_key": "k1",
     "name": "input",
     "revision": "1",
+    "number": 1,
+    "kind": "csv",
+    "bundle_id": "b1",
+    "position": 1,
 }
 
 

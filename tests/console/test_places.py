@@ -124,3 +124,17 @@ def test_a_counter_that_disagrees_with_the_holds_is_said_so(world: World, desk: 
     quota = world.queue_quota()
     type(quota).objects.filter(pk=quota.pk).update(open_tasks=7)
     assert "The counter says 7." in desk.get("/queues/bank/").text
+
+
+@pytest.mark.rule("G2")
+def test_the_navigation_names_only_pages_that_the_person_may_see(world: World, desk: Desk, sit: Seat) -> None:
+    pages = {"/definitions/", "/queues/", "/system/", "/audit/", "/access/"}
+    seats: list[tuple[Desk, set[str]]] = [
+        (desk, pages),
+        (sit(world.actor(permissions.READ)), pages - {"/audit/", "/access/"}),
+        (sit(world.actor(permissions.ADMINISTER)), {"/access/"}),
+        (sit(world.actor(permissions.WORK)), set()),
+    ]
+    for seat, named in seats:
+        assert pages & set(seat.get("/review/").reader.links) == named
+        assert {seat.client.get(url).status_code for url in named} <= {200, 302, 303}
