@@ -165,9 +165,12 @@ class Desk:
         return self._succeed(held) if held.age > LATE_AFTER else SILENT
 
     def _s12(self, held: Held) -> str:
-        """Two of three parts fail; the third one goes on."""
+        """Two of three parts fail, once all three are in hand; the third one goes on."""
+        parts = [other for other in self.held if other.lease.task.instance_id == held.lease.task.instance_id]
         if WorkflowStep.objects.get(stepactivation__task=held.lease.task).step_key == "transfer-part-c":
             return self._succeed(held) if held.age > SPLIT_AFTER else HOLD
+        if len(parts) < 3 and not any(part.done for part in parts):
+            return HOLD
         report.fail(self.clerk, held.attempt, held.token, "FORMAT", "The branch cannot read the form.", False)
         return DONE
 
