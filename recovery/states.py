@@ -279,6 +279,14 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     "CheckpointStatus": {"OPEN": ("CLOSED",)},
 }
 
+STATUS_AFTER: dict[str, TaskStatus] = {
+    ResultOutcome.SUCCEEDED: TaskStatus.SUCCEEDED,
+    ResultOutcome.FAILED: TaskStatus.FAILED,
+    ResultOutcome.CANCELLED: TaskStatus.CANCELLED,
+    ResultOutcome.UNKNOWN: TaskStatus.NEEDS_REVIEW,
+}
+"""What a task is after a result that is not LATE."""
+
 KNOWN = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
 """A task is *known* when nobody has to ask any more what it did."""
 

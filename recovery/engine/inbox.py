@@ -28,6 +28,7 @@ from recovery.locks import Locks, transact
 from recovery.models import InboxEvent, ResultEvent, Signal
 from recovery.states import (
     KNOWN,
+    STATUS_AFTER,
     TERMINAL,
     Disposition,
     InboxStatus,
@@ -39,7 +40,6 @@ from recovery.states import (
     StepKind,
     StepStatus,
     StopKind,
-    TaskStatus,
 )
 from recovery.writes import change
 
@@ -127,14 +127,6 @@ def _sources(keys: list[str]) -> dict[str, InboxEvent]:
         return {key: row for single in keys for key, row in _sources([single]).items()}
 
 
-_STATUS_AFTER = {
-    ResultOutcome.SUCCEEDED: TaskStatus.SUCCEEDED,
-    ResultOutcome.FAILED: TaskStatus.FAILED,
-    ResultOutcome.CANCELLED: TaskStatus.CANCELLED,
-    ResultOutcome.UNKNOWN: TaskStatus.NEEDS_REVIEW,
-}
-
-
 def _problem(row: InboxEvent) -> str | None:
     """What of digest, owner or version does not fit (B4); None when everything does."""
     event, task, activation, instance = row.result_event, row.task, row.activation, row.instance
@@ -155,7 +147,7 @@ def _problem(row: InboxEvent) -> str | None:
         "the result is not what the task says": (
             task.revision != row.task_revision
             or result.source == ResultSource.LATE
-            or task.status == _STATUS_AFTER[ResultOutcome(result.outcome)]
+            or task.status == STATUS_AFTER[ResultOutcome(result.outcome)]
         ),
         "the digest differs": event.payload_digest == exact_json.digest(result.payload),
     }

@@ -18,7 +18,7 @@ from recovery.locks import Locks, transact
 from recovery.models import ExecutionPermit, QueueQuota, Task, TaskAttempt, TaskResult
 from recovery.operations.commands import Document, Invalid, checked, json_value, label, text
 from recovery.permissions import Actor
-from recovery.states import ActivationStatus, AttemptStatus, ResultOutcome, ResultSource, TaskStatus
+from recovery.states import STATUS_AFTER, ActivationStatus, AttemptStatus, ResultOutcome, ResultSource, TaskStatus
 from recovery.stream import Settled
 from recovery.writes import change
 
@@ -241,19 +241,12 @@ def _record_late(locks: Locks, task: Task, attempt: TaskAttempt, said: _Success 
     return Report(late=True, task_status=task.status)
 
 
-_STATUS_AFTER = {
-    ResultOutcome.SUCCEEDED: TaskStatus.SUCCEEDED,
-    ResultOutcome.FAILED: TaskStatus.FAILED,
-    ResultOutcome.UNKNOWN: TaskStatus.NEEDS_REVIEW,
-}
-
-
 def _first_answer(attempt: TaskAttempt, results: Sequence[TaskResult], said: _Success | _Doubt) -> Report | None:
     """What the attempt's own final report was answered, if `said` repeats it; a lost lease had no report."""
     own = next((result for result in results if result.source == ResultSource.WORKER), None)
     if own is not None:
         same = own.outcome == said.outcome and exact_json.digest(own.payload) == exact_json.digest(said.payload)
-        return Report(late=False, task_status=_STATUS_AFTER[said.outcome]) if same else None
+        return Report(late=False, task_status=STATUS_AFTER[said.outcome]) if same else None
     # A failure that was tried again left no result.
     same = (attempt.error_code, attempt.error_message) == (said.error_code, said.error_message)
     if attempt.status == AttemptStatus.FAILED and said.outcome == ResultOutcome.FAILED and same:

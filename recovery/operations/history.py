@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from recovery import exact_json
 from recovery.case import ActivationCase, StepCase, TaskCase
 from recovery.models import WorkflowInstance
-from recovery.states import ResultSource, StepKind, TaskStatus
+from recovery.states import STATUS_AFTER, ResultSource, StepKind
 
 Problem = tuple[str, str]
 """A sentence, and the id of the row that shows it."""
@@ -132,19 +132,11 @@ def _pinned(step: StepCase) -> Iterator[Problem]:
             yield _("a deadline moved"), row.pk
 
 
-_SETTLES = {
-    TaskStatus.SUCCEEDED: "SUCCEEDED",
-    TaskStatus.FAILED: "FAILED",
-    TaskStatus.CANCELLED: "CANCELLED",
-    TaskStatus.NEEDS_REVIEW: "UNKNOWN",
-}
-
-
 def _results(step: StepCase) -> Iterator[Problem]:
     """Each settled task has an authoritative result of its status; each result its event, of the same content."""
     for task in step.tasks:
         result = task.authoritative
-        if task.is_settled and (result is None or result.row.outcome != _SETTLES[TaskStatus(task.row.status)]):
+        if task.is_settled and (result is None or STATUS_AFTER.get(result.row.outcome) != task.row.status):
             yield _("a settled task has no result of its status"), task.row.pk
         if not task.is_settled and result is not None:
             yield _("an open task has a result"), task.row.pk
