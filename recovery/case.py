@@ -162,6 +162,8 @@ class Case:
     steps: Mapping[str, WorkflowStep]
     """All steps by key where the whole graph was asked for, else those of `histories`."""
     is_whole: bool
+    astray: tuple[str, ...] = ()
+    """Where the whole graph was asked for: ids of the instance's tasks that no history of its steps has."""
 
     def quota_of(self, queue_id: str | None) -> QueueQuota | None:
         return next((quota for quota in self.queues if quota.queue_id == queue_id), None)
@@ -171,6 +173,14 @@ def unsettled_inbox(instance_id: str, limit: int = 50) -> tuple[InboxEvent, ...]
     """Events of an instance that are PENDING or QUARANTINED (G6); at most `limit`, oldest first."""
     rows = InboxEvent.objects.filter(instance_id=instance_id, status__in=(InboxStatus.PENDING, InboxStatus.QUARANTINED))
     return tuple(rows.order_by("received_at", "pk")[:limit])
+
+
+def tasks_astray(instance_id: str, histories: Mapping[str, StepCase]) -> tuple[str, ...]:
+    """Tasks that name the instance, though both halves of their ownership lie elsewhere; in one statement."""
+    seen = {task.row.pk for step in histories.values() for task in step.tasks}
+    seen.update(task_id for step in histories.values() for task_id in step.strays)
+    of_instance = Task.objects.filter(instance_id=instance_id).values_list("pk", flat=True)
+    return tuple(sorted(set(of_instance) - seen))
 
 
 def load_histories(

@@ -30,6 +30,7 @@ def everything_fits(question: Question) -> Iterator[Finding]:
     problems = [
         problem for step in case.histories.values() for problem in history.problems(step, case.instance)
     ] + _graph_problems(question)
+    problems += [(_("a task of this instance belongs to no step of it"), task_id) for task_id in case.astray]
     yield history_finding("CO1", problems)
     unknown = [task.row.pk for step in case.histories.values() for task in step.tasks if task.is_unknown]
     if not case.is_whole:

@@ -11,7 +11,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from recovery import clock, definitions, permissions
-from recovery.case import Case, StepCase, load_histories, unsettled_inbox
+from recovery.case import Case, StepCase, load_histories, tasks_astray, unsettled_inbox
 from recovery.errors import PermissionDenied
 from recovery.locks import snapshot
 from recovery.models import QueueQuota, WorkflowInstance, WorkflowStep
@@ -80,6 +80,7 @@ def _explain(actor: Actor, instance_id: str, step_key: str | None, task_id: str 
         histories=histories,
         steps=steps,
         is_whole=is_whole,
+        astray=tasks_astray(instance.pk, histories) if is_whole else (),
     )
     shown = [histories[row.step_key] for row in candidates[:SHOWN] if row.step_key in histories]
     right = _right(rights, actor, instance, definition)

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from recovery import audit, clock, definitions, exact_json, permissions, receipts, stream, writes
 from recovery.audit import instant
-from recovery.case import Case, StepCase, TaskCase, load_histories, unsettled_inbox
+from recovery.case import Case, StepCase, TaskCase, load_histories, tasks_astray, unsettled_inbox
 from recovery.errors import IdempotencyConflict, NotFound
 from recovery.evidence import references
 from recovery.ids import new_id
@@ -167,6 +167,7 @@ def _load(
 
     locked = lock_instance(locks, found, operation=claim)
     histories, steps = _histories(locks, locked, operation, command)
+    is_whole = operation.target == "instance"
     case = Case(
         now=locked.now,
         instance=locked.instance,
@@ -177,7 +178,8 @@ def _load(
         unsettled_inbox=unsettled_inbox(found.pk),
         histories=histories,
         steps=steps,
-        is_whole=operation.target == "instance",
+        is_whole=is_whole,
+        astray=tasks_astray(found.pk, histories) if is_whole else (),
     )
     return locked, case, _question(case, command, judgement)
 

@@ -22,7 +22,7 @@ from recovery.models import (
     TaskResult,
     WorkflowStep,
 )
-from tests.support.recovering import recover, refused
+from tests.support.recovering import codes, recover, refused
 from tests.support.trees import HOUR, parallel, poll, sequence, task
 from tests.support.world import Flow, World
 
@@ -207,6 +207,16 @@ def test_a_graph_that_is_not_the_pinned_one_is_refused(world: World, fault: dict
     flow = retried_twice(world, task)
     _write(WorkflowStep, flow.step("notify").pk, **fault)
     refused(flow, "HISTORY_INCONSISTENT", "continue")
+
+
+@pytest.mark.rule("CO1")
+def test_a_task_of_the_instance_that_lies_wholly_elsewhere_is_met_by_continue(world: World) -> None:
+    """Neither half leads to a step of this instance, so no history of a step has it."""
+    flow, elsewhere = retried_twice(world, task), world.start(task("far"))
+    recover(flow, "resolve-step", "it")
+    set_task(instance=flow.instance)(elsewhere, "far")
+    assert codes(flow)["continue", ""] == "HISTORY_INCONSISTENT"
+    assert refused(flow, "HISTORY_INCONSISTENT", "continue").findings[0].rows == (elsewhere.task("far").pk,)
 
 
 @pytest.mark.parametrize("kind", [task, poll])
