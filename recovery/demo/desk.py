@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
 
 from recovery import permissions
 from recovery.access import provision
-from recovery.demo import flows
+from recovery.demo import PEOPLE, flows
 from recovery.engine import claim, control, publish, report, signals, start
 from recovery.engine.claim import Lease
 from recovery.errors import DomainError
@@ -54,7 +53,7 @@ def actor(username: str) -> Actor:
 
 def set_up() -> None:
     """People, rights, queues and definitions; says nothing that is already there again."""
-    text = (Path(__file__).parent / "people.json").read_bytes()
+    text = PEOPLE.read_bytes()
     provision.provision(provision.read(text))
     for name in flows.FLOWS:
         publish.publish(actor("order-desk-api"), new_key(), flows.document(name))

@@ -1,5 +1,6 @@
 """`manage.py demo`: the whole product on a database of its own, with people and payouts to try it on."""
 
+import json
 import os
 import sys
 import time
@@ -11,15 +12,16 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection
 
+from recovery.demo import PEOPLE
 from recovery.schema import SchemaCommand
 from recovery.supervisor import Process, StackFailure, run_stack
 
-PEOPLE = (
-    ("operator", "demo-operator", "decides recoveries"),
-    ("auditor", "demo-auditor", "reads what was decided"),
-    ("administrator", "demo-administrator", "gives and takes rights"),
-)
-
+WHAT_FOR = {
+    "operator": "decides recoveries",
+    "auditor": "reads what was decided",
+    "administrator": "gives and takes rights",
+}
+"""The accounts that people sign in with; their passwords are in the demo's provisioning file."""
 
 LEFT_OUT = ("DATABASE_URL", "BROKER_URL", "HOST", "TLS", "TLS_CERTIFICATE", "TLS_KEY")
 """Settings that would lead the demo's accounts, whose passwords everybody knows, to other data or other machines."""
@@ -58,13 +60,14 @@ class Command(SchemaCommand):
         os.execve(sys.executable, [sys.executable, "manage.py", "demo"], {**kept, "VAR_DIR": str(folder)})  # noqa: S606
 
     def _welcome(self, address: str) -> None:
-        people = get_user_model().objects.filter(username=PEOPLE[-1][0])
+        people = get_user_model().objects.filter(username=list(WHAT_FOR)[-1])
         while not people.exists():
             time.sleep(0.2)
         connection.close()
         self.stdout.write(f"Weave's demo runs at {address}\n")
-        for username, password, what in PEOPLE:
-            self.stdout.write(f"  {username:14} password {password:20} {what}")
+        passwords = {person["username"]: person["password"] for person in json.loads(PEOPLE.read_bytes())["users"]}
+        for username, what in WHAT_FOR.items():
+            self.stdout.write(f"  {username:14} password {passwords[username]:20} {what}")
         self.stdout.write(
             "\nThe bank is failing just now; within a minute the review queue fills. Ctrl-C ends it all.\n"
         )
