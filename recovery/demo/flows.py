@@ -52,7 +52,7 @@ def reserve() -> Node:
 
 def submit(key: str = "submit-transfer", queue: str = "bank-submit", **fields: Any) -> Node:
     policy = {"concurrency_key": {"$from": "/instance/input/order"}, "backoff_ms": 2 * SECOND}
-    return work(key, queue, "bank.submit", policy=policy, **fields)
+    return work(key, queue, "bank.submit", **{"policy": policy, **fields})
 
 
 def query(**fields: Any) -> Node:
@@ -88,7 +88,8 @@ FLOWS: dict[str, Node] = {
     "supplier-payout-branch": payout(submit(queue="branch")),
     "supplier-payout-final-advice": payout(query(signal=ADVICE)),
     "supplier-payout-split": payout(
-        beside(*(submit(f"transfer-part-{part}", queue="branch") for part in ("a", "b", "c")))
+        # Without a concurrency key: the parts of one order go out side by side.
+        beside(*(submit(f"transfer-part-{part}", queue="branch", policy={}) for part in ("a", "b", "c")))
     ),
 }
 """Definition name -> tree."""
