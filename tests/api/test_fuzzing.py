@@ -26,6 +26,11 @@ CONFIG = {
         # It would build two thousand trees.
         {"include-name": "POST /definitions", "phases": {"coverage": {"enabled": False}}, **NAMES_WHAT_IS_THERE},
         {"include-name": "POST /instances", **NAMES_WHAT_IS_THERE},
+        # It leaves empty parts out, and then takes what is left for wrong.
+        {
+            "include-name": "POST /evidence",
+            "checks": {"positive_data_acceptance": {"enabled": False}, "negative_data_rejection": {"enabled": False}},
+        },
     ]
 }
 
@@ -47,6 +52,8 @@ def _everybody(world: World) -> Iterator[dict[str, Any]]:
         signal.connect(close_old_connections)
 
 
+# Its transport does not close the answers that are files.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @schema.parametrize()
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_whatever_is_sent_is_answered_as_the_document_says(case: Any, everybody: dict[str, Any]) -> None:
