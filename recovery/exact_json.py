@@ -89,6 +89,8 @@ def problem(value: Any) -> str | None:
             stack.extend((child, depth + 1) for child in children)
         elif isinstance(item, float):
             return "a number went through a double"
+        elif isinstance(item, Decimal) and not item.is_finite():
+            return f"{item} is not JSON"
         elif item is not None and not isinstance(item, bool | int | Decimal):
             return f"{type(item).__name__} is not JSON"
     return None

@@ -23,6 +23,8 @@ from recovery.writes import change, change_all, insert
 
 MAX_TASKS = 100
 """Tasks of one claim."""
+MAX_HANDLERS = 500
+"""Pairs of one claim: SQLite takes no longer condition."""
 LOOKAHEAD = 20
 """Candidates that are read beyond what is wanted: some share a concurrency key, or their gate is closed."""
 ROUNDS = 10
@@ -77,7 +79,12 @@ def _count(value: Any) -> int:
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...] | None:
-    return None if value is None else tuple((text(handler, 128), text(version, 32)) for handler, version in value)
+    if value is None:
+        return None
+    is_list = isinstance(value, list | tuple) and len(value) <= MAX_HANDLERS
+    if not is_list or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
+        raise Invalid(_("At most %(limit)d pairs of handler and version.") % {"limit": MAX_HANDLERS})
+    return tuple((text(handler, 128), text(version, 32)) for handler, version in value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,12 @@
 """Corners where two correct parts of the engine meet: found by attacking it, each once wrong."""
 
+from decimal import Decimal
+from typing import Any
+
 import pytest
 
 from recovery.engine import clocks
+from recovery.errors import ValidationFailed
 from recovery.models import InstanceGate
 from tests.support.recovering import refused
 from tests.support.trees import parallel, poll, receipt, sequence, signal, task, timer
@@ -75,3 +79,22 @@ def test_many_clocks_that_cannot_fire_keep_no_other_one_waiting(world: World, ca
     assert clocks.fire_due(limit=1) == 1
     assert sound.step("rest").status == "SUCCEEDED"
     caplog.clear()  # the faults were asked for
+
+
+@pytest.mark.parametrize("handlers", [7, "pay", [1, 2], [("pay",)], {"pay": "1"}, [("pay", "1")] * 501])
+def test_handlers_that_are_no_pairs_are_refused(world: World, handlers: Any) -> None:
+    with pytest.raises(ValidationFailed):
+        world.claim_all(handlers=handlers)
+
+
+def test_as_many_handlers_as_may_be_named_can_be_looked_for(world: World) -> None:
+    world.start(sequence(task("pay")))
+    named = [("bank.transfer", str(number)) for number in range(500)]
+    assert len(world.claim_all(handlers=named)) == 1
+
+
+@pytest.mark.parametrize("number", [Decimal("NaN"), Decimal("-Infinity")])
+def test_what_is_no_number_is_no_result(world: World, number: Decimal) -> None:
+    world.start(sequence(task("pay")))
+    with pytest.raises(ValidationFailed):
+        world.succeed(world.claim(), {"amount": number})

@@ -120,7 +120,7 @@ class Walk:
 @pytest.mark.rule("B7", "G9", "B10", "G16")
 @pytest.mark.django_db
 @settings(
-    max_examples=HUNTED or 8,
+    max_examples=HUNTED or 6,
     derandomize=not HUNTED,
     database=None,
     deadline=None,
