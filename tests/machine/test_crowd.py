@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -143,3 +144,16 @@ def test_a_crowd_is_never_turned_away_and_loses_and_doubles_nothing() -> None:
         assert not RootContinuation.objects.filter(status="PENDING").exists()
         broken = [(result.check.name, each) for result in verify.verify(deep=True) for each in result.violations]
         assert not broken, broken
+
+
+@pytest.mark.rule("B6", "B7")
+@pytest.mark.django_db(transaction=True)
+def test_a_stop_and_a_request_that_is_to_be_tried_again_never_miss_each_other() -> None:
+    with time_machine.travel(MORNING, tick=False) as traveller:
+        world = make_world(traveller)
+        for _time in range(10):
+            flow = world.start(sequence(task("pay")))
+            fail = partial(world.fail, world.claim(), retryable=True, run=False)
+            assert not [each for each in together([flow.cancel, fail]) if isinstance(each, Exception)]
+            world.run()
+            assert (flow.status, flow.task("pay").status) == ("CANCELLED", "CANCELLED")
