@@ -9,7 +9,7 @@ from recovery.models.access import (
     QueueGroupGrant,
     QueueUserGrant,
 )
-from recovery.models.console import RunnerBeat, SavedView
+from recovery.models.console import RunnerBeat, SavedView, SignInFailure
 from recovery.models.definition import DefinitionQueue, DefinitionVersion, StepDefinition, WorkflowDefinition
 from recovery.models.evidence import EvidenceBundle, EvidenceItem, EvidenceWithdrawal
 from recovery.models.instance import (
@@ -77,6 +77,7 @@ __all__ = [
     "RootContinuation",
     "RunnerBeat",
     "SavedView",
+    "SignInFailure",
     "Signal",
     "StepActivation",
     "StepCheckpoint",

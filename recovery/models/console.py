@@ -31,3 +31,20 @@ class SavedView(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["user", "name"], name="savedview_user_name"),
         ]
+
+
+class SignInFailure(models.Model):
+    """A sign-in that was refused. `who`: digest of user name and address; people also type passwords as names."""
+
+    id = Id(db_comment="失败标识")
+    who = Key(max_length=64, db_comment="登录名与来源地址的摘要")
+    failed_at = models.DateTimeField(db_comment="失败时间")
+
+    class Meta:
+        db_table_comment = "登录失败"
+        indexes = [
+            # Does this name have to wait?
+            models.Index(fields=["who", "failed_at"], name="signinfailure_who"),
+            # Forgetting what counts no more
+            models.Index(fields=["failed_at"], name="signinfailure_age"),
+        ]

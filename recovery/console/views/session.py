@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from django.contrib.auth import views as auth
@@ -10,7 +12,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 
-from recovery.console import times
+from recovery import clock
+from recovery.console import throttle, times
 from recovery.console.middleware import SeeOther, page
 from recovery.console.reader import KEYS_COOKIE, THEME_COOKIE, THEMES, ZONE_COOKIE, Request
 
@@ -22,6 +25,29 @@ class SignIn(auth.LoginView):
 
     template_name = "console/sign_in.html"
     redirect_authenticated_user = True
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        until = throttle.blocked_until(*self._who())
+        if until is None:
+            return super().post(request, *args, **kwargs)
+        wait = until - clock.now()
+        # The form is not asked: a page that takes no password must not say whether it was the right one.
+        empty = self.form_class(request)
+        context = self.get_context_data(form=empty, wait_minutes=max(1, ceil(wait.total_seconds() / 60)))
+        response = self.render_to_response(context, status=HTTPStatus.TOO_MANY_REQUESTS)
+        response["Retry-After"] = str(ceil(wait.total_seconds()))
+        return response
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        throttle.succeeded(*self._who())
+        return super().form_valid(form)
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        throttle.failed(*self._who())
+        return super().form_invalid(form)
+
+    def _who(self) -> tuple[str, str]:
+        return self.request.POST.get("username", ""), self.request.META.get("REMOTE_ADDR", "")
 
     def get_default_redirect_url(self) -> Any:
         return reverse("console:review")
