@@ -1,9 +1,10 @@
 """The schema as it was before poll recovery: 35 entities, the grants and the console's own first table."""
 
 import django.db.models.deletion
-import recovery.models.fields
 from django.conf import settings
 from django.db import migrations, models
+
+import recovery.models.fields
 
 
 class Migration(migrations.Migration):
