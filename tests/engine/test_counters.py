@@ -69,7 +69,7 @@ ACTS = ("start", "claim", "claim", "report", "report", "report", "control", "wai
 def forgotten() -> Iterator[None]:
     """Nothing of the block stays in the database. The mark is how Django lets durable blocks into its own tests."""
     block = transaction.atomic()
-    block._from_testcase = True  # type: ignore[attr-defined]
+    block._from_testcase = True
     with block:
         yield
         transaction.set_rollback(True)

@@ -148,14 +148,14 @@ def test_killed_around_its_commit_it_leaves_all_or_nothing(world: World, stage: 
     before = facts()
 
     def killed(after: bool) -> None:
-        commit = connection._commit  # type: ignore[attr-defined]
+        commit = connection._commit
 
         def dying_commit() -> None:
             if after:
                 commit()
             die()
 
-        connection._commit = dying_commit  # type: ignore[attr-defined]
+        connection._commit = dying_commit
         act()
 
     assert in_child(partial(killed, False)) == signal.SIGKILL

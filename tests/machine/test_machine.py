@@ -130,7 +130,7 @@ class Walk:
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_in_whatever_order_the_invariants_hold_and_there_is_a_way_out(seed: int) -> None:
     block = transaction.atomic()
-    block._from_testcase = True  # type: ignore[attr-defined]  # a durable transaction may begin in it
+    block._from_testcase = True  # a durable transaction may begin in it
     with time_machine.travel(MORNING, tick=False) as traveller, block:
         walk = Walk(make_world(traveller), random.Random(seed))
         for number in range(STEPS):

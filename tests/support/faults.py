@@ -53,7 +53,7 @@ def at_statement(number: int, act: Act, fault: Act, *, only_writes: bool = False
 @contextmanager
 def answers_lost() -> Iterator[list[bool]]:
     """The first commit inside the block succeeds, but its caller sees a lost connection. Not empty once that was so."""
-    commit = connection._commit  # type: ignore[attr-defined]
+    commit = connection._commit
     lost: list[bool] = []
 
     def commit_and_lose() -> None:

@@ -92,7 +92,7 @@ def make_busy(traveller: time_machine.Traveller) -> Busy:
 def _busy(django_db_setup: None, django_db_blocker: Any) -> Iterator[Busy]:
     """For tests marked django_db: what one of them does to the world is rolled back to here."""
     outer = transaction.atomic()
-    outer._from_testcase = True  # type: ignore[attr-defined]  # durable blocks may stand in it, as in a TestCase
+    outer._from_testcase = True  # durable blocks may stand in it, as in a TestCase
     with time_machine.travel(MORNING, tick=False) as traveller, django_db_blocker.unblock(), outer:
         yield make_busy(traveller)
         transaction.set_rollback(True)
