@@ -14,13 +14,13 @@ from recovery import clock, definitions, permissions
 from recovery.case import Case, StepCase, load_histories, tasks_astray, unsettled_inbox
 from recovery.errors import PermissionDenied
 from recovery.locks import snapshot
-from recovery.models import QueueQuota, WorkflowInstance, WorkflowStep
+from recovery.models import QueueQuota, Task, WorkflowInstance, WorkflowStep
 from recovery.operations.base import Operation
 from recovery.operations.findings import Finding, fails, first_failure, holds
 from recovery.operations.registry import REGISTRY
 from recovery.operations.rules import Question
 from recovery.permissions import Actor, Rights
-from recovery.states import LEAVES, StepKind, StepStatus
+from recovery.states import LEAVES, StepKind, StepStatus, TaskStatus
 
 WHOLE = 200
 """Up to so many steps the whole history is loaded, and Continue's rules are asked in full."""
@@ -68,7 +68,13 @@ def _explain(actor: Actor, instance_id: str, step_key: str | None, task_id: str 
     known = {key: row for key, row in steps.items() if key in definition.steps}
     is_whole = len(steps) <= WHOLE and step_key is None and task_id is None
     candidates = _candidates(instance.pk, known, step_key, task_id)
-    histories = load_histories(known.values() if is_whole else candidates[:SHOWN], definition)
+    if is_whole:
+        loaded = list(known.values())
+    elif step_key is not None or task_id is not None:
+        loaded = candidates[:SHOWN]
+    else:
+        loaded = _with_unknown(instance.pk, known, candidates[:SHOWN])
+    histories = load_histories(loaded, definition)
     case = Case(
         now=clock.now(),
         instance=instance,
@@ -104,6 +110,14 @@ def _candidates(
         row for row in leaves if row.status == StepStatus.WAITING and row.kind in (StepKind.SIGNAL, StepKind.TIMER)
     ]
     return [row for row in leaves if row.status in _TROUBLED] + waiting
+
+
+def _with_unknown(instance_id: str, steps: dict[str, WorkflowStep], shown: list[WorkflowStep]) -> list[WorkflowStep]:
+    """These steps, and up to `SHOWN` others with a task of unknown effect, whatever became of the step."""
+    keys = {row.step_key for row in shown}
+    unknown = Task.objects.filter(instance_id=instance_id, status=TaskStatus.NEEDS_REVIEW).order_by("pk")
+    others = dict.fromkeys(unknown.values_list("owner_activation__step__step_key", flat=True))
+    return shown + [steps[key] for key in others if key in steps and key not in keys][:SHOWN]
 
 
 _BY_KIND = {

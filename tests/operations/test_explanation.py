@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -137,6 +138,22 @@ def test_of_a_large_instance_the_troubled_steps_are_explained_and_the_rest_are_c
     assert explained.hidden > 0
     cont = next(option for option in explained.options if option.operation == "continue")
     assert cont.code == "STEP_UNRESOLVED"
+
+
+@pytest.mark.rule("RT1")
+@pytest.mark.parametrize("status", ["SUCCEEDED", "RUNNING"])
+def test_of_a_large_instance_every_unknown_task_can_be_reviewed_whatever_became_of_its_step(
+    world: World, status: str, monkeypatch: pytest.MonkeyPatch, capture_statements: Any
+) -> None:
+    """A final signal may settle a query while a request runs that then ends unknown."""
+    monkeypatch.setattr(import_module("recovery.operations.explain"), "WHOLE", 1)
+    flow = unknown_task(world, task("sibling"))
+    change(flow.step("it"), status=status)
+    with capture_statements() as statements:
+        found = codes(flow)
+    assert found["review-task", flow.task("it").pk] is None
+    assert ("resolve-step", "it") not in found
+    assert len([statement for statement in statements if "SAVEPOINT" not in statement.sql]) <= 12
 
 
 def test_rules_read_nothing_but_their_case(world: World, capture_statements: Any) -> None:
