@@ -25,6 +25,8 @@ class Settled:
     source: str
     payload: Any
     attempt: TaskAttempt | None = None
+    digest: str = ""
+    """Of the payload, where it was made before the first lock (G7)."""
 
 
 def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[ResultEvent]:
@@ -60,7 +62,9 @@ def publish(locks: Locks, settled: Sequence[Settled], now: datetime) -> list[Res
         )
         for item in settled
     ]
-    digests = [exact_json.digest(item.payload) for item in settled]  # not under the lock that everybody waits for
+    digests = [
+        item.digest or exact_json.digest(item.payload) for item in settled
+    ]  # not under the lock that everybody waits for
     insert(*results)
     insert(*inbox)
     for row in inbox:

@@ -165,17 +165,19 @@ _COLUMNS = (
 
 def _report(actor: Actor, attempt_id: str, lease_token: str, said: _Success | _Doubt) -> Report:
     lease = _find(actor, attempt_id, lease_token)
-    return transact(lambda locks: _record(locks, lease, said))
+    digest = exact_json.digest(said.payload)
+    return transact(lambda locks: _record(locks, lease, said, digest))
 
 
-def _record(locks: Locks, lease: _Lease, said: _Success | _Doubt) -> Report:
+def _record(locks: Locks, lease: _Lease, said: _Success | _Doubt, digest: str) -> Report:
+    """`digest`: of the payload, made before the first lock."""
     # An attempt that has ended never runs again: what was not running needs no count.
     counts = lease.was_running and said.outcome != ResultOutcome.UNKNOWN
     quota = locks.row(QueueQuota, lease.quota_id) if counts else None
     task = locks.row(Task, lease.task_id)
     attempt = locks.row(TaskAttempt, lease.attempt_id)
     if attempt.status != AttemptStatus.RUNNING:
-        return _record_late(locks, task, attempt, said)
+        return _record_late(locks, task, attempt, said, digest)
     if quota is None:
         lose(locks, task, attempt, ResultSource.WORKER, said.error_code, said.error_message, clock.now())
         return Report(late=False, task_status=task.status)
@@ -195,7 +197,7 @@ def _record(locks: Locks, lease: _Lease, said: _Success | _Doubt) -> Report:
             stream.publish(locks, cancelled, now)
     else:
         change(task, status=TaskStatus(said.outcome), revision=task.revision + 1, settled_at=now)
-        stream.publish(locks, [Settled(task, said.outcome, ResultSource.WORKER, said.payload, attempt)], now)
+        stream.publish(locks, [Settled(task, said.outcome, ResultSource.WORKER, said.payload, attempt, digest)], now)
     return Report(late=False, task_status=task.status)
 
 
@@ -229,23 +231,25 @@ def lose(
     stream.publish(locks, [Settled(task, ResultOutcome.UNKNOWN, source, payload, attempt)], now)
 
 
-def _record_late(locks: Locks, task: Task, attempt: TaskAttempt, said: _Success | _Doubt) -> Report:
+def _record_late(locks: Locks, task: Task, attempt: TaskAttempt, said: _Success | _Doubt, digest: str) -> Report:
     """B9: a new result of source LATE, once for an attempt; it changes no status, attempt, permit or budget."""
     results = list(TaskResult.objects.filter(task_id=task.pk, attempt_id=attempt.pk))
-    if first := _first_answer(attempt, results, said):
+    if first := _first_answer(attempt, results, said, digest):
         return first
     if not any(result.source == ResultSource.LATE for result in results):
         now = clock.now()
         change(task, revision=task.revision + 1)
-        stream.publish(locks, [Settled(task, said.outcome, ResultSource.LATE, said.payload, attempt)], now)
+        stream.publish(locks, [Settled(task, said.outcome, ResultSource.LATE, said.payload, attempt, digest)], now)
     return Report(late=True, task_status=task.status)
 
 
-def _first_answer(attempt: TaskAttempt, results: Sequence[TaskResult], said: _Success | _Doubt) -> Report | None:
+def _first_answer(
+    attempt: TaskAttempt, results: Sequence[TaskResult], said: _Success | _Doubt, digest: str
+) -> Report | None:
     """What the attempt's own final report was answered, if `said` repeats it; a lost lease had no report."""
     own = next((result for result in results if result.source == ResultSource.WORKER), None)
     if own is not None:
-        same = own.outcome == said.outcome and exact_json.digest(own.payload) == exact_json.digest(said.payload)
+        same = own.outcome == said.outcome and exact_json.digest(own.payload) == digest
         return Report(late=False, task_status=STATUS_AFTER[said.outcome]) if same else None
     # A failure that was tried again left no result.
     same = (attempt.error_code, attempt.error_message) == (said.error_code, said.error_message)

@@ -12,6 +12,7 @@ from recovery import clock, exact_json, permissions
 from recovery.engine import reaper, report
 from recovery.engine.report import Report
 from recovery.errors import NotFound, PermissionDenied, StateConflict, ValidationFailed
+from recovery.locks import Locks
 from recovery.models import (
     Application,
     ExecutionPermit,
@@ -329,6 +330,26 @@ def test_what_is_no_report_is_refused_by_field(world: World, said: dict[str, Any
         report.fail(world.worker, lease.attempt.pk, lease.attempt.lease_token, **words)
     assert list(refusal.value.fields) == [field]
     assert facts(flow) == before
+
+
+@pytest.mark.rule("G7")
+def test_a_result_is_digested_once_and_before_the_first_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.start(task("pay"))
+    lease = world.claim()
+    happened: list[str] = []
+
+    def noted(word: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            happened.append(word)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(exact_json, "digest", noted("digested", exact_json.digest))
+    monkeypatch.setattr(Locks, "enter", noted("locked", Locks.enter))
+    report.succeed(world.worker, lease.attempt.pk, lease.attempt.lease_token, {"state": "done"})
+    assert happened[:2] == ["digested", "locked"]
+    assert happened.count("digested") == 1
 
 
 @pytest.mark.parametrize("result", [1.5, "x" * exact_json.MAX_BYTES, {"text": "\ud800"}])
