@@ -42,6 +42,7 @@ def fire(clock_id: str, instance_id: str) -> bool:
     """
     inbox.consume(instance_id)
     while True:
+        signals.read(instance_id)
         done = transact(lambda locks: _fire(locks, clock_id, instance_id))
         if done is not None:
             return done

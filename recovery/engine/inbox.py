@@ -64,6 +64,7 @@ def consume(instance_id: str) -> int:
     """
     total = 0
     while facts := _read(instance_id):
+        signals.read(instance_id)
         consumed = transact(
             partial(_consume_some, instance_id=instance_id, known={fact.row.pk: fact for fact in facts})
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import QuerySet
@@ -130,7 +131,7 @@ def adjudicate(instance_id: str) -> int:
     Each adjudicated signal raises the instance's revision by one (G9).
     """
     total = 0
-    while pending(instance_id).exists():
+    while read(instance_id):
         done = transact(lambda locks: adjudicate_locked(lock_instance(locks, instance_id), locks))
         if not done:
             break
@@ -144,10 +145,29 @@ def pending(instance_id: str) -> QuerySet[Signal]:
     return rows.order_by("accepted_at", "pk")
 
 
+def read(instance_id: str) -> int:
+    """Reads the next signals and holds them against their contracts, before any lock (G7); answers how many."""
+    keys = list(pending(instance_id).values_list("pk", flat=True)[:CHUNK])
+    for key in keys:
+        _breaks_contract(key)
+    return len(keys)
+
+
+@lru_cache(maxsize=10 * CHUNK)
+def _breaks_contract(signal_id: str) -> bool:
+    """Once for each signal: neither its payload nor the pinned contract ever changes."""
+    row = Signal.objects.values_list("payload", "step__step_key", "instance__definition_version_id").get(pk=signal_id)
+    payload, step_key, version_id = row
+    contract = definitions.load(version_id).steps[step_key].signal
+    assert contract is not None
+    return contracts.violation(contract["schema"], payload) is not None
+
+
 def adjudicate_locked(locked: Locked, locks: Locks, *, before: datetime | None = None) -> int:
     """`adjudicate` for a chunk, in the transaction of the caller, which has locked no child of the instance yet.
 
-    `before`: only signals that were accepted before that moment. The result stream may be locked at the end.
+    The caller calls `read` before it locks. `before`: only signals that were accepted before that moment. The result
+    stream may be locked at the end.
     """
     rows = pending(locked.instance.pk)
     if before is not None:
@@ -216,7 +236,7 @@ def _judge(signal: Signal, leaf: Leaf, stopped_at: datetime | None) -> Dispositi
         return Disposition.WAIT_CLOSED
     if (signal.name, signal.correlation_key) != (contract["name"], wait.correlation_key):
         return Disposition.CORRELATION_MISMATCH
-    if contracts.violation(contract["schema"], signal.payload):
+    if _breaks_contract(signal.pk):
         return Disposition.CONTRACT_VIOLATION
     if wait.deadline_at and signal.accepted_at >= wait.deadline_at:
         return Disposition.EXPIRED

@@ -41,6 +41,7 @@ def stop(instance_id: str) -> bool:
     """
     if not _owed(instance_id).exists():
         return False
+    signals.read(instance_id)
     return transact(lambda locks: _stop(locks, instance_id))
 
 

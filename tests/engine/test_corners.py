@@ -1,16 +1,24 @@
 """Corners where two correct parts of the engine meet: found by attacking it, each once wrong."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from recovery.engine import clocks
+from recovery import contracts
+from recovery.engine import clocks, inbox, signals, stop
 from recovery.errors import ValidationFailed
-from recovery.models import InstanceGate
+from recovery.locks import Locks
+from recovery.models import InstanceGate, StepClock
 from tests.support.recovering import refused
 from tests.support.trees import parallel, poll, receipt, sequence, signal, task, timer
 from tests.support.world import World
+
+
+def fire_the_deadline(instance_id: str) -> None:
+    due = StepClock.objects.filter(instance_id=instance_id, kind="POLL_DEADLINE").values_list("pk", flat=True)
+    clocks.fire(due[0], instance_id)
 
 
 @pytest.mark.rule("B6")
@@ -98,3 +106,30 @@ def test_what_is_no_number_is_no_result(world: World, number: Decimal) -> None:
     world.start(sequence(task("pay")))
     with pytest.raises(ValidationFailed):
         world.succeed(world.claim(), {"amount": number})
+
+
+@pytest.mark.rule("G7")
+@pytest.mark.parametrize("runner", [signals.adjudicate, stop.stop, inbox.consume, fire_the_deadline])
+def test_a_signal_is_held_against_its_contract_once_and_before_the_first_lock(
+    world: World, runner: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = world.start(sequence(poll("ask", signal=receipt())))
+    lease = world.claim()
+    flow.send("ask", run=False)
+    world.travel(seconds=1, run=False)
+    world.succeed(lease, run=False)
+    flow.cancel(run=False)
+    happened: list[str] = []
+
+    def noted(word: str, function: Any) -> Any:
+        return lambda *arguments: (happened.append(word), function(*arguments))[1]
+
+    world.travel(hours=1, run=False)
+    monkeypatch.setattr(contracts, "violation", noted("judged", contracts.violation))
+    monkeypatch.setattr(Locks, "row", noted("locked", Locks.row))
+    for _time in range(2):
+        runner(flow.id)
+    assert flow.signals("ask")[0].disposition == "MATCHED"
+    del happened[happened.index("locked") :]
+    # An answer is judged before the first lock too.
+    assert happened.count("judged") == (2 if runner in (inbox.consume, fire_the_deadline) else 1)
