@@ -155,11 +155,16 @@ def test_typed_numbers_have_64_bits_at_most(desk: Desk) -> None:
         (desk.worker, "/queues/bank/claim", {"worker": "w", "max_tasks": huge}, "max_tasks"),
         (desk.worker, "/queues/bank/claim", {"worker": "w", "max_tasks": 1, "wait_ms": huge}, "wait_ms"),
         (desk.operator, f"{run.path}/signals", _signal(huge), "generation"),
-        (desk.operator, f"{run.path}/signals", _signal(Decimal("1.0")), "generation"),
+        (desk.operator, f"{run.path}/signals", _signal(Decimal("1.5")), "generation"),
         (desk.operator, "/instances", _start(huge), "version"),
     ):
         answer = by.post(path, body)
         assert (answer.status, list(answer["errors"])) == (422, [field])
+
+
+def test_1_0_is_the_integer_1_as_it_is_for_a_schema(desk: Desk) -> None:
+    claim = b'{"worker":"w","max_tasks":1.0,"wait_ms":0e3}'
+    assert desk.worker.call("POST", "/queues/bank/claim", raw=claim).status == 200
 
 
 def _signal(generation: Any) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from recovery.api.app import api
 from recovery.api.document import ALWAYS, document
 from recovery.api.endpoint import DESCRIBED
 from recovery.api.history import LISTS
+from recovery.api.problems import HTTP_ONLY
 from recovery.api.schemas.commands import DOCUMENTS
-from recovery.api.schemas.problems import CODES, HTTP_ONLY
+from recovery.api.schemas.problems import CODES
 from recovery.errors import BY_CODE
 from recovery.operations import REGISTRY, commands
 

@@ -15,7 +15,7 @@ import pytest
 import time_machine
 from django.contrib.auth import get_user_model
 
-from recovery import exact_json, ids
+from recovery import exact_json
 from recovery.access import credentials
 from recovery.api.document import document
 from recovery.api.examples import FILE, Example
@@ -277,7 +277,7 @@ def _control(story: Story) -> None:
 @pytest.fixture(name="story")
 def _story(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     numbers = itertools.count(1)
-    monkeypatch.setattr(ids.secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
+    monkeypatch.setattr("recovery.ids.secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
     with time_machine.travel(MORNING, tick=False) as traveller:
         yield Story(make_world(traveller))
 

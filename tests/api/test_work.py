@@ -145,7 +145,7 @@ def test_a_waiting_claim_gets_the_task_that_comes_and_holds_no_connection_meanwh
             connections.close_all()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waiting.time, "sleep", watched)
+        patch.setattr("recovery.api.waiting.time.sleep", watched)
         worker = threading.Thread(target=wait)
         worker.start()
         while not held:
@@ -180,8 +180,8 @@ def test_pauses_grow_and_stay_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         pauses.append(seconds)
         moment[0] += seconds
 
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: moment[0])
-    monkeypatch.setattr(waiting.time, "sleep", sleep)
+    monkeypatch.setattr("recovery.api.waiting.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("recovery.api.waiting.time.sleep", sleep)
     assert until_some(list, 20_000) == []
     assert sum(pauses) == pytest.approx(20)
     assert pauses[0] == waiting.FIRST_PAUSE
