@@ -61,7 +61,7 @@ def test_a_page_takes_as_many_statements_for_many_people_as_for_one(
 ) -> None:
     people = [desk.person(f"person-{number:02}", READ) for number in range(30)]
     desk.group("oncall", *people, rights=(RECOVER,))
-    with django_assert_max_num_queries(12):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(12):
         assert browser.get(f"/access/pay/{path}").status == 200
 
 
