@@ -122,7 +122,11 @@ def test_a_signal_is_held_against_its_contract_once_and_before_the_first_lock(
     happened: list[str] = []
 
     def noted(word: str, function: Any) -> Any:
-        return lambda *arguments: (happened.append(word), function(*arguments))[1]
+        def called(*arguments: Any) -> Any:
+            happened.append(word)
+            return function(*arguments)
+
+        return called
 
     world.travel(hours=1, run=False)
     monkeypatch.setattr(contracts, "violation", noted("judged", contracts.violation))
