@@ -83,6 +83,7 @@ def steps_are_resolved(question: Question) -> Iterator[Finding]:
         if blocks:
             unresolved.append(step.row)
     if unresolved:
+        unresolved.sort(key=lambda row: row.step_key)  # or each database would name them in its own order
         names = ", ".join(f"{row.step_key} ({row.status})" for row in unresolved[:10])
         yield fails(
             "CO1",
